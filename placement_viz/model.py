@@ -1,0 +1,180 @@
+"""A run: what happened in a training step and, where known, the graph behind it.
+
+Ops are rows of a table, not objects, and the key of an op is its position: names
+repeat (``RecvTensor``, loop iterations, ``_SOURCE`` on every device).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Mapping
+
+import polars as pl
+
+from placement_viz import names
+from placement_viz.schema import GraphNode, RunSection
+
+__all__ = ["OPS_SCHEMA", "Graph", "Notice", "RowKind", "Run", "Trace"]
+
+
+class RowKind(enum.StrEnum):
+    """What a row of the timeline records.
+
+    Only ``EXECUTOR`` rows prove a placement. The others come from the GPU tracer,
+    which numbers devices its own way and, up to about TensorFlow 1.13, called
+    every one of them 0; they give times.
+    """
+
+    EXECUTOR = "executor"
+    STREAM = "stream"
+    MEMCPY = "memcpy"
+    OTHER = "other"
+
+
+#: Columns of :attr:`Trace.ops`. Rows are in order of start, then as in the file.
+#:
+#: ``name``         node that ran
+#: ``op_type``      its op type; the optimiser may have changed it
+#: ``device``       full canonical device; for tracer rows the device it *names*
+#: ``row_kind``     a :class:`RowKind`
+#: ``row``          the row's own label
+#: ``lane``         display line within (device, row), from 0, without gaps
+#: ``start_us``     from the first op of the run
+#: ``duration_us``  0 is legal
+#: ``inputs``       tensors as the trace writes them, in argument order
+#: ``step``         0, 1, … in a run of several steps
+OPS_SCHEMA = pl.Schema(
+    {
+        "name": pl.String(),
+        "op_type": pl.String(),
+        "device": pl.String(),
+        "row_kind": pl.String(),
+        "row": pl.String(),
+        "lane": pl.Int32(),
+        "start_us": pl.Int64(),
+        "duration_us": pl.Int64(),
+        "inputs": pl.List(pl.String()),
+        "step": pl.Int32(),
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    """Something a reader must know before trusting a result.
+
+    Attributes:
+        code: Stable, for programs: ``stream-rows-mislabelled``.
+        message: One sentence, for people.
+    """
+
+    code: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trace:
+    """The ops that ran, by position.
+
+    Attributes:
+        ops: A table with the columns of :data:`OPS_SCHEMA`; never empty.
+        origin_us: Clock time of the first op's start, as the file gives it.
+        skipped: Kind of event that holds no op, to how many there were.
+        notices: What the reader had to repair or to leave out.
+    """
+
+    ops: pl.DataFrame
+    origin_us: int = 0
+    skipped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+    @functools.cached_property
+    def executed(self) -> pl.DataFrame:
+        """Return the ops whose device is proved, with their position in ``op``.
+
+        These are the rows of :attr:`RowKind.EXECUTOR`, in the order of ``ops``.
+        """
+        return self.ops.with_row_index("op").filter(
+            pl.col("row_kind") == RowKind.EXECUTOR
+        )
+
+    @functools.cached_property
+    def devices(self) -> tuple[str, ...]:
+        """Return the devices on which an op is proved to have run, sorted."""
+        found = self.executed["device"].unique().to_list()
+        return tuple(sorted(found, key=names.device_order))
+
+    @functools.cached_property
+    def span_us(self) -> int:
+        """Return the time from the first op's start to the last op's end."""
+        ends = self.ops["start_us"] + self.ops["duration_us"]
+        return max(ends, default=0)
+
+    @property
+    def n_steps(self) -> int:
+        """Return the number of steps, at least 1."""
+        return self.ops["step"].n_unique()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Graph:
+    """The graph that the program built, and where TensorFlow put it.
+
+    Attributes:
+        nodes: Name to node, in the order of creation.
+        placed: Node to assigned device, for the nodes that the traced step kept;
+            also nodes that only the optimiser made. Empty for a bare GraphDef.
+        sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
+    """
+
+    nodes: Mapping[str, GraphNode]
+    placed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+
+    @classmethod
+    def from_section(cls, section: RunSection) -> Graph:
+        """Return the graph of a run file's section."""
+        return cls(
+            nodes={node.name: node for node in section.nodes},
+            placed={
+                node: names.canonical_device(device)
+                for device, members in section.placed.items()
+                for node in members
+            },
+            sources=section.sources,
+        )
+
+    def source_of(self, node: str) -> str | None:
+        """Return the ``file:line`` that created ``node``, or None when not known."""
+        found = self.nodes.get(node)
+        if found is None or found.source is None:
+            return None
+        if not 0 <= found.source < len(self.sources):
+            return None
+        return self.sources[found.source]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """A trace and, where we have it, its graph.
+
+    Attributes:
+        source: Where it came from, as a person would name it.
+        format: What kind of file that was, such as ``tensorflow-timeline``.
+        trace: What ran.
+        graph: What was asked for; None for a plain timeline.
+        section: The facts that ``capture`` recorded; None for a plain timeline.
+    """
+
+    source: str
+    format: str
+    trace: Trace
+    graph: Graph | None = None
+    section: RunSection | None = None
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """Return what the run can rest a result on: ``trace`` and maybe ``graph``."""
+        return ("trace",) if self.graph is None else ("trace", "graph")

@@ -1,0 +1,108 @@
+"""The run file: what ``capture`` writes beside the Chrome trace.
+
+A run file is a timeline that chrome://tracing and Perfetto open, with one more
+top-level key, ``placement_viz``, whose value is a :class:`RunSection`. The section
+holds what TensorFlow knew and its timeline leaves out: the graph as the program
+built it, the device each node was assigned, and how the step was obtained.
+
+Readers accept every section whose ``schema`` they know and ignore unknown keys,
+so fields may be added freely and none may be renamed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["SCHEMA_VERSION", "SECTION", "DeviceRecord", "GraphNode", "RunSection"]
+
+SCHEMA_VERSION = 1
+SECTION = "placement_viz"
+
+
+class GraphNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One node of the graph as the program built it, before any optimiser.
+
+    Attributes:
+        name: Unique in the graph.
+        op: The op type, such as ``MatMul``.
+        device: The requested device, possibly partial; empty when the program
+            asked for none.
+        colocate: Nodes this one must share a device with (``_class`` without its
+            ``loc:@``), in graph order; empty when it is only bound to itself.
+        inputs: Tensor names as GraphDef writes them: ``op``, ``op:1``, ``^op``.
+        forward: The op whose gradient this node computes, as TensorFlow itself
+            noted while building it; None when it computes none, or when that is
+            not known.
+        dtype: Type of the node's values, such as ``float``; empty when not known.
+        source: Position in :attr:`RunSection.sources`; None when not known.
+    """
+
+    name: str
+    op: str
+    device: str = ""
+    colocate: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    forward: str | None = None
+    dtype: str = ""
+    source: int | None = None
+
+
+class DeviceRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A device that the session could have used.
+
+    Attributes:
+        name: Full canonical name.
+        memory_bytes: Its memory limit; 0 when not known.
+        physical: What it is, such as ``NVIDIA V100, pci bus id 0000:00:1e.0``.
+    """
+
+    name: str
+    memory_bytes: int = 0
+    physical: str = ""
+
+
+class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Everything about a captured step that its Chrome trace does not say.
+
+    Attributes:
+        schema: :data:`SCHEMA_VERSION` at the time of writing.
+        tool: Name and version of the writer.
+        tensorflow: TensorFlow's version.
+        python: Python's version.
+        machine: Operating system, processor and number of cores.
+        command: The program and its arguments.
+        placement: ``as-is`` or ``colocated``: what was done to the program's own
+            gradient placement.
+        step: Which run of the training step was traced, counted from 1.
+        fetches: What the traced step returned, in order.
+        feeds: What it was fed, in order.
+        soft_placement: Whether the session might move ops whose requested device
+            has no kernel for them.
+        devices: All devices of the session, in its own order.
+        nodes: The graph, in the order of creation.
+        placed: Device to the nodes that TensorFlow put there, from the partition
+            graphs; includes nodes that only the optimiser made.
+        tensor_bytes: Tensor (``op:0``) to its size in this step.
+        sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
+        step_times_us: Wall times of untraced runs of the same step, oldest first.
+        traced_step_us: Wall time of the traced run.
+    """
+
+    schema: int
+    tool: str = ""
+    tensorflow: str = ""
+    python: str = ""
+    machine: str = ""
+    command: tuple[str, ...] = ()
+    placement: str = "as-is"
+    step: int = 0
+    fetches: tuple[str, ...] = ()
+    feeds: tuple[str, ...] = ()
+    soft_placement: bool = False
+    devices: tuple[DeviceRecord, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
+    placed: dict[str, tuple[str, ...]] = {}
+    tensor_bytes: dict[str, int] = {}
+    sources: tuple[str, ...] = ()
+    step_times_us: tuple[int, ...] = ()
+    traced_step_us: int = 0
