@@ -1,0 +1,54 @@
+"""Files into runs: one door for every format.
+
+``load_run`` reads a path and ``parse_run`` reads bytes that are already here, such
+as an upload. Both give a :class:`~placement_viz.model.Run` or raise one
+:class:`~placement_viz.errors.TraceError`, whatever the bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+from placement_viz.model import Run
+from placement_viz.parser import files, graphdef, timeline
+
+__all__ = ["load_run", "parse_run"]
+
+
+def load_run(
+    path: str | pathlib.Path, *, graph: str | pathlib.Path | None = None
+) -> Run:
+    """Return the run that a file records.
+
+    Args:
+        path: A TensorFlow timeline or a run file, plain or gzipped; recognised by
+            its content, not by its name.
+        graph: A GraphDef (``.pb`` or ``.pbtxt``) of the program, for a timeline
+            that carries none.
+
+    Raises:
+        TraceFormatError: The file cannot be read or is of another kind.
+        NoOpsError: It is a trace in which no op ran.
+    """
+    path = pathlib.Path(path)
+    run = parse_run(files.load_bytes(path), source=str(path))
+    if graph is None:
+        return run
+    return dataclasses.replace(run, graph=graphdef.load_graph(pathlib.Path(graph)))
+
+
+def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES) -> Run:
+    """Return the run that ``data`` records.
+
+    Args:
+        data: The content of a file, plain or gzipped.
+        source: What to call it in messages and results.
+        limit_bytes: The most that the content may grow to when it is unpacked.
+
+    Raises:
+        TraceFormatError: The data cannot be read or is of another kind.
+        NoOpsError: It is a trace in which no op ran.
+    """
+    plain = files.parse_compressed(data, source=source, limit_bytes=limit_bytes)
+    return timeline.parse_timeline(plain, source=source)
