@@ -1,0 +1,113 @@
+"""What the trace and the graph say about each node, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from placement_viz import names
+from placement_viz.model import Run
+from placement_viz.schema import GraphNode
+
+__all__ = ["Facts", "gather_facts"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Facts:
+    """Trace and graph, by node name.
+
+    Attributes:
+        ran_on: Node to the devices it ran on, sorted; only nodes that ran.
+        op_type: Node to the type it ran as.
+        producers: Node that ran to the nodes whose data it took, in argument order;
+            names that nothing is known of are left in.
+        consumers: Node to the nodes that ran and took its data.
+        nodes: The graph; empty without one.
+        placed: Node to assigned device, where the partition graphs say so.
+        devices: Devices that ran an op, sorted.
+        source_of: Node to ``file:line``; only nodes of which it is known.
+    """
+
+    ran_on: Mapping[str, tuple[str, ...]]
+    op_type: Mapping[str, str]
+    producers: Mapping[str, tuple[str, ...]]
+    consumers: Mapping[str, tuple[str, ...]]
+    nodes: Mapping[str, GraphNode]
+    placed: Mapping[str, str]
+    devices: tuple[str, ...]
+    source_of: Mapping[str, str]
+
+    def is_known(self, name: str) -> bool:
+        """Return whether a node of this name ran or is in the graph."""
+        return name in self.ran_on or name in self.nodes
+
+    def type_of(self, name: str) -> str:
+        """Return the op type of a node; empty when nothing is known of it."""
+        if name in self.nodes:
+            return self.nodes[name].op
+        return self.op_type.get(name, "")
+
+
+def gather_facts(run: Run) -> Facts:
+    """Return what ``run`` says about each node."""
+    executed = run.trace.executed
+    nodes = run.graph.nodes if run.graph else {}
+    ran_on: dict[str, set[str]] = {}
+    op_type: dict[str, str] = {}
+    inputs: dict[str, list[str]] = {}
+    columns = (executed[c].to_list() for c in ("name", "device", "op_type", "inputs"))
+    for name, device, kind, tensors in zip(*columns, strict=True):
+        ran_on.setdefault(name, set()).add(device)
+        op_type[name] = kind
+        # A node that ran on several devices (a copied constant) or several times (a
+        # loop) has the same inputs each time, so the last one stands for all.
+        inputs[name] = tensors
+    known = _Known(ran_on, nodes)
+    producers = {
+        name: tuple(
+            names.producer_of(tensor, known)
+            for tensor in tensors
+            if not tensor.startswith("^")
+        )
+        for name, tensors in inputs.items()
+    }
+    return Facts(
+        ran_on={
+            name: tuple(sorted(devices, key=names.device_order))
+            for name, devices in ran_on.items()
+        },
+        op_type=op_type,
+        producers=producers,
+        consumers=_inverse(producers),
+        nodes=nodes,
+        placed=run.graph.placed if run.graph else {},
+        devices=run.trace.devices,
+        source_of=_sources(run),
+    )
+
+
+class _Known:
+    """The names of two mappings, without joining them."""
+
+    def __init__(
+        self, first: Mapping[str, object], second: Mapping[str, object]
+    ) -> None:
+        self._first, self._second = first, second
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._first or name in self._second
+
+
+def _inverse(producers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    consumers: dict[str, list[str]] = {}
+    for consumer, found in producers.items():
+        for producer in dict.fromkeys(found):
+            consumers.setdefault(producer, []).append(consumer)
+    return {name: tuple(found) for name, found in consumers.items()}
+
+
+def _sources(run: Run) -> dict[str, str]:
+    if run.graph is None:
+        return {}
+    graph = run.graph
+    return {name: source for name in graph.nodes if (source := graph.source_of(name))}

@@ -1,0 +1,151 @@
+"""A gradient op on a device: is it at home, and if not, why not."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from placement_viz import names
+from placement_viz.analysis.colocation.facts import Facts
+from placement_viz.analysis.colocation.homes import Homes
+from placement_viz.analysis.colocation.pairing import Pair, Rule
+
+__all__ = ["Cause", "Judgement", "Reason", "Verdict", "judge"]
+
+
+class Verdict(enum.StrEnum):
+    """What is to be said of a gradient op."""
+
+    MISPLACED = "misplaced"
+    COLOCATED = "colocated"
+    EXEMPT = "exempt"
+    UNKNOWN = "unknown"
+
+
+class Reason(enum.StrEnum):
+    """Why an op away from its forward op is no finding."""
+
+    EXPLICIT = "explicit"
+    NO_COMPUTE = "no-compute"
+    SHAPE = "shape"
+    NO_KERNEL = "no-kernel"
+
+
+class Cause(enum.StrEnum):
+    """Why a misplaced op is where it is."""
+
+    UNCONSTRAINED = "unconstrained"
+    INHERITED = "inherited"
+
+
+#: Op types that pass data or control on and compute nothing.
+_NO_COMPUTE = frozenset(
+    {
+        "Const",
+        "ControlTrigger",
+        "Enter",
+        "Exit",
+        "Identity",
+        "IdentityN",
+        "LoopCond",
+        "Merge",
+        "NextIteration",
+        "NoOp",
+        "PlaceholderWithDefault",
+        "RefEnter",
+        "RefExit",
+        "RefMerge",
+        "RefNextIteration",
+        "RefSwitch",
+        "StackCloseV2",
+        "StackPopV2",
+        "StackPushV2",
+        "StackV2",
+        "Switch",
+        "_Arg",
+        "_Retval",
+        "_SwitchN",
+    }
+)
+#: Op types that handle shapes: a few integers, kept in host memory.
+_SHAPE = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """The proof for one gradient op on one device.
+
+    Attributes are the columns of the same name in
+    :data:`~placement_viz.analysis.colocation.GRADIENTS_SCHEMA`.
+    """
+
+    forward_op: str | None
+    forward_device: str | None
+    expected_device: str | None
+    evidence: str | None
+    rule: str
+    confidence: float
+    verdict: Verdict
+    reason: Reason | None
+    cause: Cause | None
+    requested_device: str | None
+    source: str | None
+
+
+def judge(name: str, device: str, pair: Pair, homes: Homes) -> Judgement:
+    """Return the verdict on gradient op ``name``, which ran on ``device``."""
+    facts = homes.facts
+    expected = homes.expected_device(pair)
+    verdict, reason = _verdict(name, device, expected, homes)
+    node = facts.nodes.get(name)
+    forward = pair.forward_op
+    # A reading of the name alone, or a pair whose device is open, proves nothing.
+    rule = pair.rule if expected else Rule.NONE
+    return Judgement(
+        forward_op=forward,
+        forward_device=homes.device_of(forward) if forward else None,
+        expected_device=expected,
+        evidence=rule.evidence,
+        rule=pair.rule.sentence,
+        confidence=rule.confidence,
+        verdict=verdict,
+        reason=reason,
+        cause=_cause(name, facts) if verdict is Verdict.MISPLACED else None,
+        requested_device=node.device if node else None,
+        source=facts.source_of.get(name),
+    )
+
+
+def _verdict(
+    name: str, device: str, expected: str | None, homes: Homes
+) -> tuple[Verdict, Reason | None]:
+    if device == expected:
+        return Verdict.COLOCATED, None
+    if reason := _exemption(name, device, homes):
+        return Verdict.EXEMPT, reason
+    if expected is None:
+        return Verdict.UNKNOWN, None
+    return Verdict.MISPLACED, None
+
+
+def _exemption(name: str, device: str, homes: Homes) -> Reason | None:
+    facts = homes.facts
+    # The type it ran as: the optimiser may have folded a sum into a constant.
+    ran_as = facts.op_type[name]
+    if ran_as in _NO_COMPUTE:
+        return Reason.NO_COMPUTE
+    if ran_as in _SHAPE:
+        return Reason.SHAPE
+    node = facts.nodes.get(name)
+    if node is None or not node.device:
+        return None
+    if names.device_matches(names.canonical_device(node.device), device):
+        return Reason.EXPLICIT
+    return Reason.NO_KERNEL
+
+
+def _cause(name: str, facts: Facts) -> Cause:
+    node = facts.nodes.get(name)
+    if node is not None and node.colocate:
+        return Cause.INHERITED
+    return Cause.UNCONSTRAINED

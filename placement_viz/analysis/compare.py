@@ -1,0 +1,180 @@
+"""What moved between two runs of the same program.
+
+Ops are matched by what they do, not by their raw name: a gradient op by its forward
+op and its part in that gradient, since the scope (``gradients``, ``gradients_2``)
+changes when a program builds its gradients another way; any other op by its name.
+Ops that share a key are matched in the order in which they started.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+
+from placement_viz.analysis.colocation import Colocation
+from placement_viz.analysis.usage import DeviceUsage
+from placement_viz.model import Run, Trace
+
+__all__ = ["MOVES_SCHEMA", "Comparison", "Side", "compare_analyses"]
+
+#: Columns of :attr:`Comparison.moves`, one row for each op that changed its device.
+#:
+#: ``name``           in the baseline
+#: ``candidate_name`` in the candidate
+#: ``op_type``        in the baseline
+#: ``from_device``, ``to_device``
+#: ``baseline_us``, ``candidate_us``  duration before and after
+#: ``kind``           ``fixed``: misplaced before and not after; ``broken``: the other
+#:                    way round; ``residual``: misplaced in both; ``collateral``: any
+#:                    other op that moved
+#: ``baseline_op``, ``candidate_op``  positions in the two traces
+MOVES_SCHEMA = pl.Schema(
+    {
+        "name": pl.String,
+        "candidate_name": pl.String,
+        "op_type": pl.String,
+        "from_device": pl.String,
+        "to_device": pl.String,
+        "baseline_us": pl.Int64,
+        "candidate_us": pl.Int64,
+        "kind": pl.String,
+        "baseline_op": pl.UInt32,
+        "candidate_op": pl.UInt32,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Side:
+    """One of the two runs.
+
+    Attributes:
+        run: The run itself.
+        colocation: Its judged gradient ops.
+        usage: Its devices.
+    """
+
+    run: Run
+    colocation: Colocation
+    usage: tuple[DeviceUsage, ...]
+
+    @property
+    def span_us(self) -> int:
+        """Return the time from the first op's start to the last op's end."""
+        return self.run.trace.span_us
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two runs, side by side.
+
+    Attributes:
+        baseline: The run before.
+        candidate: The run after.
+        moves: Ops on another device, with the columns of :data:`MOVES_SCHEMA`, most
+            time in the baseline first.
+        matched_ops: Number of ops that both runs have.
+        only_baseline: ``name``, ``op_type``, ``device``, ``duration_us`` of ops that
+            only the baseline has, longest first.
+        only_candidate: The same of the candidate.
+    """
+
+    baseline: Side
+    candidate: Side
+    moves: pl.DataFrame
+    matched_ops: int
+    only_baseline: pl.DataFrame
+    only_candidate: pl.DataFrame
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the devices of both runs, those of the baseline first."""
+        both = (*self.baseline.run.trace.devices, *self.candidate.run.trace.devices)
+        return tuple(dict.fromkeys(both))
+
+
+_Parts = tuple[Run, Colocation, tuple[DeviceUsage, ...]]
+
+
+def compare_analyses(baseline: _Parts, candidate: _Parts) -> Comparison:
+    """Return what moved from ``baseline`` to ``candidate``.
+
+    Args:
+        baseline: Run, judged gradients and usage of the run before.
+        candidate: The same of the run after.
+    """
+    before, after = Side(*baseline), Side(*candidate)
+    left, right = (_keyed(side.run.trace, side.colocation) for side in (before, after))
+    matched = left.join(right, on=["key", "nth"], how="inner", suffix="_after")
+    return Comparison(
+        baseline=before,
+        candidate=after,
+        moves=_moves(matched),
+        matched_ops=matched.height,
+        only_baseline=_only(left, right),
+        only_candidate=_only(right, left),
+    )
+
+
+def _keyed(trace: Trace, colocation: Colocation) -> pl.DataFrame:
+    """Return the executed ops with a key that survives another gradient scope."""
+    judged = colocation.gradients.select("op", "forward_op", "verdict")
+    marker = pl.format("{}_grad", "forward_op")
+    # What follows "<F>_grad"; a gradient op whose name does not hold its forward op
+    # (a sum, say) is told apart by its own last part.
+    role = (
+        pl.when(pl.col("name").str.contains(marker, literal=True))
+        .then(pl.col("name").str.split(marker).list.last())
+        .otherwise(pl.col("name").str.split("/").list.last())
+    )
+    key = (
+        pl.when(pl.col("forward_op").is_not_null())
+        .then(pl.format("gradient of {}: {}", "forward_op", role))
+        .otherwise(pl.col("name"))
+    )
+    return (
+        trace.executed.join(judged, on="op", how="left", maintain_order="left")
+        .with_columns(key=key, verdict=pl.col("verdict").fill_null(""))
+        # _SOURCE and its like run on every device and belong to none.
+        .filter(~pl.col("name").is_in(["_SOURCE", "_SINK"]))
+        .with_columns(nth=pl.int_range(pl.len()).over("key"))
+    )
+
+
+def _moves(matched: pl.DataFrame) -> pl.DataFrame:
+    was, now = pl.col("verdict") == "misplaced", pl.col("verdict_after") == "misplaced"
+    kind = (
+        pl.when(was & now)
+        .then(pl.lit("residual"))
+        .when(was)
+        .then(pl.lit("fixed"))
+        .when(now)
+        .then(pl.lit("broken"))
+        .otherwise(pl.lit("collateral"))
+    )
+    return (
+        matched.filter(pl.col("device") != pl.col("device_after"))
+        .sort("duration_us", descending=True, maintain_order=True)
+        .select(
+            "name",
+            "op_type",
+            candidate_name="name_after",
+            from_device="device",
+            to_device="device_after",
+            baseline_us="duration_us",
+            candidate_us="duration_us_after",
+            kind=kind,
+            baseline_op="op",
+            candidate_op="op_after",
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in MOVES_SCHEMA.items())
+    )
+
+
+def _only(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    return (
+        one.join(other, on=["key", "nth"], how="anti", maintain_order="left")
+        .sort("duration_us", descending=True, maintain_order=True)
+        .select("name", "op_type", "device", "duration_us")
+    )

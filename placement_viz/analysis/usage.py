@@ -1,0 +1,88 @@
+"""How long each device was busy, and with what."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from placement_viz.model import Trace
+
+__all__ = ["DeviceUsage", "busy_us", "device_usage"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceUsage:
+    """What one device did during the run.
+
+    All times are unions of intervals: overlapping ops count once.
+
+    Attributes:
+        device: Full canonical name.
+        ops: Number of ops that ran on it.
+        busy_us: Time during which at least one op ran.
+        gradient_busy_us: Time during which at least one gradient op ran.
+        misplaced_busy_us: Time during which at least one misplaced gradient op ran.
+    """
+
+    device: str
+    ops: int
+    busy_us: int
+    gradient_busy_us: int
+    misplaced_busy_us: int
+
+
+def busy_us(start_us: npt.ArrayLike, duration_us: npt.ArrayLike) -> int:
+    """Return the time during which at least one interval is open.
+
+    Overlapping intervals count once, so the result never exceeds the span that
+    they cover. The sum of durations is no substitute: a device runs several ops
+    at a time.
+
+    Args:
+        start_us: (n,) starts, in any order.
+        duration_us: (n,) lengths, not negative.
+
+    Returns:
+        Microseconds; 0 for no intervals.
+    """
+    starts = np.asarray(start_us, dtype=np.int64)
+    if starts.size == 0:
+        return 0
+    order = np.argsort(starts, kind="stable")
+    starts = starts[order]
+    ends = starts + np.asarray(duration_us, dtype=np.int64)[order]
+    reach = np.maximum.accumulate(ends)  # (n,) latest end seen so far
+    fresh = np.concatenate((starts[:1], np.maximum(starts[1:], reach[:-1])))
+    return int(np.maximum(reach - fresh, 0).sum())
+
+
+def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ...]:
+    """Return the usage of each device of ``trace``, in the order of its devices.
+
+    Args:
+        trace: What ran.
+        gradients: Its judged gradient ops, with ``op``, ``device``, ``verdict``,
+            ``start_us`` and ``duration_us``.
+    """
+    misplaced = gradients.filter(pl.col("verdict") == "misplaced")
+    busy, gradient_busy, misplaced_busy = (
+        {
+            device: (ops.height, busy_us(ops["start_us"], ops["duration_us"]))
+            for (device,), ops in table.partition_by("device", as_dict=True).items()
+        }
+        for table in (trace.executed, gradients, misplaced)
+    )
+    nothing = (0, 0)
+    return tuple(
+        DeviceUsage(
+            device=device,
+            ops=busy[device][0],
+            busy_us=busy[device][1],
+            gradient_busy_us=gradient_busy.get(device, nothing)[1],
+            misplaced_busy_us=misplaced_busy.get(device, nothing)[1],
+        )
+        for device in trace.devices
+    )
