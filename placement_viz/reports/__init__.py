@@ -1,0 +1,1 @@
+"""Results into text: for people (``sentences``, ``text``), programs (``document``)."""

@@ -1,0 +1,143 @@
+"""Results for the terminal, drawn with rich.
+
+Names come from files, so they are text and never rich's markup.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from placement_viz.analysis import Analysis, Comparison
+from placement_viz.names import short_device
+from placement_viz.reports.sentences import comparison_headline, headline
+from placement_viz.units import format_count, format_share, format_us
+
+__all__ = ["print_analysis", "print_comparison"]
+
+_MOST_ROWS = 15
+
+
+def print_analysis(analysis: Analysis, console: Console) -> None:
+    """Print what a person wants to know of one run, the answer first."""
+    console.print(Text(headline(analysis), style="bold"))
+    console.print()
+    console.print(_device_table(analysis))
+    if not analysis.colocation.misplaced.is_empty():
+        console.print(_misplaced_table(analysis))
+    for fix in analysis.fixes:
+        where = f"{fix.where}: " if fix.where else ""
+        brings = format_count(fix.removes_ops, "op")
+        console.print(Text(f"Fix: {where}{fix.change}. Brings {brings} home."))
+    for notice in analysis.notices:
+        console.print(Text(f"Note: {notice.message}.", style="yellow"))
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print what changed between two runs, the answer first."""
+    console.print(Text(comparison_headline(comparison), style="bold"))
+    console.print()
+    console.print(_busy_table(comparison))
+    if comparison.moves.is_empty():
+        console.print(Text(f"All {comparison.matched_ops} common ops stayed."))
+    else:
+        console.print(_moves_table(comparison))
+    for label, table in (
+        ("baseline", comparison.only_baseline),
+        ("candidate", comparison.only_candidate),
+    ):
+        if table.height:
+            ops = format_count(table.height, "op")
+            time = format_us(int(table["duration_us"].sum()))
+            console.print(Text(f"Only in the {label}: {ops}, {time} of durations."))
+
+
+def _device_table(analysis: Analysis) -> Table:
+    devices = analysis.run.trace.devices
+    span_us = analysis.run.trace.span_us
+    table = Table(title=f"Step of {format_us(span_us)}", title_justify="left")
+    table.add_column("device")
+    for heading in ("ops", "busy", "of the step", "gradients", "misplaced"):
+        table.add_column(heading, justify="right")
+    for usage in analysis.usage:
+        table.add_row(
+            Text(short_device(usage.device, devices)),
+            f"{usage.ops:,}",
+            format_us(usage.busy_us),
+            format_share(usage.busy_us, span_us),
+            format_us(usage.gradient_busy_us),
+            format_us(usage.misplaced_busy_us),
+        )
+    return table
+
+
+def _misplaced_table(analysis: Analysis) -> Table:
+    devices = analysis.run.trace.devices
+    grouped = (
+        analysis.colocation.misplaced.group_by(
+            "forward_op", "device", "expected_device", "evidence", maintain_order=True
+        )
+        .agg(n=pl.len(), total_us=pl.col("duration_us").sum())
+        .sort("total_us", descending=True, maintain_order=True)
+    )
+    table = _limited_table("Misplaced gradients by forward op", grouped.height)
+    for heading in ("forward op", "ran on", "belongs on", "known from"):
+        table.add_column(heading)
+    for heading in ("ops", "durations"):
+        table.add_column(heading, justify="right")
+    for row in grouped.head(_MOST_ROWS).iter_rows(named=True):
+        table.add_row(
+            Text(row["forward_op"] or "?"),
+            Text(short_device(row["device"], devices)),
+            Text(short_device(row["expected_device"], devices)),
+            row["evidence"],
+            str(row["n"]),
+            format_us(row["total_us"]),
+        )
+    return table
+
+
+def _busy_table(comparison: Comparison) -> Table:
+    before = {u.device: u for u in comparison.baseline.usage}
+    after = {u.device: u for u in comparison.candidate.usage}
+    table = Table()
+    table.add_column("device")
+    for heading in ("busy before", "after", "misplaced before", "after"):
+        table.add_column(heading, justify="right")
+    for device in comparison.devices:
+        cells = [
+            format_us(getattr(side[device], field)) if device in side else "–"
+            for field in ("busy_us", "misplaced_busy_us")
+            for side in (before, after)
+        ]
+        table.add_row(Text(short_device(device, comparison.devices)), *cells)
+    return table
+
+
+def _moves_table(comparison: Comparison) -> Table:
+    moves, devices = comparison.moves, comparison.devices
+    table = _limited_table("Moved ops", moves.height)
+    for heading in ("op", "type", "from", "to", "kind"):
+        table.add_column(heading)
+    for heading in ("before", "after"):
+        table.add_column(heading, justify="right")
+    for row in moves.head(_MOST_ROWS).iter_rows(named=True):
+        table.add_row(
+            Text(row["name"]),
+            Text(row["op_type"]),
+            Text(short_device(row["from_device"], devices)),
+            Text(short_device(row["to_device"], devices)),
+            row["kind"],
+            format_us(row["baseline_us"]),
+            format_us(row["candidate_us"]),
+        )
+    return table
+
+
+def _limited_table(title: str, n_rows: int) -> Table:
+    """Return a table whose title says how much of it is shown."""
+    if n_rows > _MOST_ROWS:
+        title = f"{title}: the {_MOST_ROWS} longest of {n_rows:,}"
+    return Table(title=title, title_justify="left")

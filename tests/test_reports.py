@@ -1,0 +1,168 @@
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from placement_viz import analyze_run, compare_runs
+from placement_viz.reports.document import (
+    analysis_document,
+    comparison_document,
+    format_json,
+)
+from placement_viz.reports.sentences import comparison_headline, explain, headline
+from placement_viz.reports.text import print_analysis, print_comparison
+from tests.builders import device, node, op, run
+
+MM = op("mm", on="CPU:1")
+
+
+def misplaced(**fields):
+    """Return a gradient op away from the forward op ``mm``."""
+    return op("gradients/mm_grad/Mul", on="CPU:0", **fields)
+
+
+def on_terminal(report, value):
+    """Return what a report prints, without colours."""
+    stream = io.StringIO()
+    report(value, Console(file=stream, width=100, color_system=None))
+    return stream.getvalue()
+
+
+def test_the_headline_says_how_many_are_where_and_what_it_costs():
+    """Count, device, home and time, in one sentence."""
+    found = run(
+        MM,
+        misplaced(start_us=0, duration_us=4000),
+        op("gradients/mm_grad/Add", on="CPU:0", start_us=2000, duration_us=4100),
+        op("y", on="CPU:0"),
+        op("gradients/y_grad/Mul", on="CPU:0", start_us=8000, duration_us=2000),
+    )
+
+    assert headline(analyze_run(found)) == (
+        "3 of 3 gradient ops ran on CPU:0; 2 of them belong on CPU:1: "
+        "6.1 ms of 8.1 ms of gradient time."
+    )
+
+
+def test_the_headline_can_be_good_news():
+    """Nothing misplaced is said as plainly as something misplaced."""
+    good = run(MM, op("gradients/mm_grad/Mul", on="CPU:1"))
+
+    assert headline(analyze_run(good)) == (
+        "No gradient op is misplaced: 1 gradient op on CPU:1, 1 with their forward op."
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "part"),
+    [
+        (run(MM), "No gradient op among 1 op on 1 device"),
+        (run(op("k", row_kind="stream")), "it proves no placement"),
+    ],
+)
+def test_the_headline_of_a_run_without_gradients(found, part):
+    """An empty result says why it is empty."""
+    assert part in headline(analyze_run(found))
+
+
+def test_the_proof_names_pair_rule_request_and_remedy():
+    """Every question about a misplaced op has its answer."""
+    found = run(
+        MM, misplaced(), nodes=[node("mm", on="CPU:1"), node("gradients/mm_grad/Mul")]
+    )
+    (row,) = analyze_run(found).colocation.gradients.iter_rows(named=True)
+
+    answers = explain(row, found.trace.devices)
+
+    assert answers["Verdict"] == "Misplaced: it ran on CPU:0 and belongs on CPU:1."
+    assert answers["Forward op"] == "mm, on CPU:1"
+    assert answers["Asked for"] == "no device; it ran on CPU:0"
+    assert "colocate_gradients_with_ops=True" in answers["What to change"]
+    assert "Nothing binds it to a device" in answers["Why it is there"]
+
+
+def test_the_json_follows_the_contract():
+    """Field names and meanings that programs rely on."""
+    document = json.loads(
+        format_json(analysis_document(analyze_run(run(MM, misplaced(start_us=30)))))
+    )
+
+    assert document["schema"] == 1
+    assert document["run"] == {
+        "source": "test",
+        "format": "test",
+        "ops": 2,
+        "steps": 1,
+        "span_us": 40,
+        "evidence": ["trace"],
+    }
+    assert document["devices"][0] == {
+        "device": device("CPU:0"),
+        "ops": 1,
+        "busy_us": 10,
+        "gradient_busy_us": 10,
+        "misplaced_busy_us": 10,
+    }
+    (gradient,) = document["gradients"]
+    expected = {
+        "name": "gradients/mm_grad/Mul",
+        "op_type": "MatMul",
+        "device": device("CPU:0"),
+        "start_us": 30,
+        "duration_us": 10,
+        "forward_op": "mm",
+        "expected_device": device("CPU:1"),
+        "evidence": "trace",
+        "confidence": 0.95,
+        "verdict": "misplaced",
+        "cause": "unconstrained",
+    }
+    assert {key: gradient[key] for key in expected} == expected
+    assert document["summary"]["gradient_ops"] == 1
+    assert document["summary"]["misplaced_ops"] == 1
+    assert document["summary"]["misplaced_us"] == 10
+    assert document["fixes"][0]["removes_ops"] == 1
+    assert {notice["code"] for notice in document["notices"]} == {"no-graph"}
+
+
+def test_a_comparison_is_a_document_and_a_sentence():
+    """Both say the same numbers."""
+    comparison = compare_runs(
+        run(MM, misplaced()), run(MM, op("gradients/mm_grad/Mul", on="CPU:1"))
+    )
+
+    document = json.loads(format_json(comparison_document(comparison)))
+
+    assert comparison_headline(comparison).startswith(
+        "1 op moved; misplaced gradient ops 1 → 0, their busy time 10 µs → 0 µs"
+    )
+    assert document["moves"][0]["kind"] == "fixed"
+    assert document["moves_by_kind"]["fixed"]["ops"] == 1
+    assert document["candidate"]["summary"]["misplaced_ops"] == 0
+
+
+def test_the_terminal_shows_answer_devices_ops_and_remedy():
+    """A person reads the same facts as a program."""
+    text = on_terminal(print_analysis, analyze_run(run(MM, misplaced())))
+
+    for part in ("belongs on CPU:1", "CPU:0", "Misplaced gradients", "Fix: ", "Note: "):
+        assert part in text
+
+
+def test_names_are_text_and_never_markup():
+    """An op called like a style tag is printed as it is called."""
+    name = "[bold red]mm[/]"
+    found = run(op(name, on="CPU:1"), op(f"gradients/{name}_grad/Mul", on="CPU:0"))
+
+    assert name in on_terminal(print_analysis, analyze_run(found))
+
+
+def test_a_long_list_says_how_much_of_it_is_shown():
+    """What a table leaves out is in its title."""
+    before = run(*(op(f"n{i}", on="CPU:0") for i in range(40)))
+    after = run(*(op(f"n{i}", on="CPU:1") for i in range(40)))
+
+    text = on_terminal(print_comparison, compare_runs(before, after))
+
+    assert "the 15 longest of 40" in text
