@@ -33,6 +33,8 @@ class GraphNode(msgspec.Struct, frozen=True, omit_defaults=True):
         forward: The op whose gradient this node computes, as TensorFlow itself
             noted while building it; None when it computes none, or when that is
             not known.
+        handles: Numbers of the outputs that are a resource or a reference: what takes
+            one must be where it is.
         dtype: Type of the node's values, such as ``float``; empty when not known.
         source: Position in :attr:`RunSection.sources`; None when not known.
     """
@@ -43,6 +45,7 @@ class GraphNode(msgspec.Struct, frozen=True, omit_defaults=True):
     colocate: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     forward: str | None = None
+    handles: tuple[int, ...] = ()
     dtype: str = ""
     source: int | None = None
 

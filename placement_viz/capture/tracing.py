@@ -1,0 +1,130 @@
+"""One traced run of ``Session.run``: its options, what it returns, how it may fail."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from placement_viz.capture.fetches import fetched_elements, names_of
+from placement_viz.schema import DeviceRecord
+
+__all__ = [
+    "Call",
+    "TracedStep",
+    "hand_over",
+    "is_of_the_program",
+    "traced_step",
+    "tracing_options",
+]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TracedStep:
+    """One traced run of a training step.
+
+    Attributes:
+        graph: The session's graph.
+        metadata: The RunMetadata that TensorFlow returned, serialized.
+        number: Which run of the step it was, counted from 1.
+        fetches: Names of what the step returned, in order.
+        feeds: Names of what it was fed, in order.
+        devices: The session's devices.
+        soft_placement: Whether the session might move ops.
+        duration_us: Wall time of the run.
+    """
+
+    graph: Any
+    metadata: bytes
+    number: int
+    fetches: tuple[str, ...]
+    feeds: tuple[str, ...]
+    devices: tuple[DeviceRecord, ...]
+    soft_placement: bool
+    duration_us: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """A call of ``Session.run``, as the program made it."""
+
+    run: Callable[..., Any]
+    session: Any
+    fetches: Any
+    feed_dict: Any
+    options: Any
+    run_metadata: Any
+
+    def plainly(self) -> Any:
+        """Run what the program asked for and nothing else."""
+        return self.traced_into(self.options, self.run_metadata)
+
+    def traced_into(self, options: Any, run_metadata: Any) -> Any:
+        """Run it with other options, and fill other metadata."""
+        return self.run(
+            self.session, self.fetches, self.feed_dict, options, run_metadata
+        )
+
+
+def tracing_options(options: Any) -> Any:
+    """Return the program's own run options, with tracing switched on."""
+    from tensorflow.core.protobuf import config_pb2  # noqa: PLC0415
+
+    traced = config_pb2.RunOptions()
+    if options is not None:
+        traced.CopyFrom(options)
+    traced.trace_level = config_pb2.RunOptions.FULL_TRACE
+    traced.output_partition_graphs = True
+    return traced
+
+
+def hand_over(call: Call, metadata: Any) -> None:
+    """Fill the program's own run metadata with what it asked for."""
+    if call.run_metadata is None:
+        return
+    call.run_metadata.CopyFrom(metadata)
+    if call.options is None or not call.options.trace_level:
+        call.run_metadata.ClearField("step_stats")
+    if call.options is None or not call.options.output_partition_graphs:
+        call.run_metadata.ClearField("partition_graphs")
+
+
+def is_of_the_program(error: Exception) -> bool:
+    """Return whether an op of the graph failed.
+
+    Then the step has had effects, an input pipeline has advanced, and it must not
+    run twice.
+    """
+    from tensorflow.python.framework import errors_impl  # noqa: PLC0415
+
+    return isinstance(error, errors_impl.OpError) and (
+        error.op is not None or error.node_def is not None or "{{node" in error.message
+    )
+
+
+def traced_step(call: Call, metadata: Any, number: int, duration_us: int) -> TracedStep:
+    """Return the record of ``call``, run ``number`` of its step, just traced."""
+    graph = call.session.graph
+    config = getattr(call.session, "_config", None)
+    elements = fetched_elements(graph, call.fetches)
+    return TracedStep(
+        graph=graph,
+        metadata=metadata.SerializeToString(),
+        number=number,
+        fetches=tuple(element.name for element in elements),
+        feeds=names_of(graph, call.feed_dict or ()),
+        devices=_devices(call.session),
+        soft_placement=bool(config and config.allow_soft_placement),
+        duration_us=duration_us,
+    )
+
+
+def _devices(session: Any) -> tuple[DeviceRecord, ...]:
+    """Return the session's devices; nothing when it does not say."""
+    try:
+        return tuple(
+            DeviceRecord(device.name, memory_bytes=device.memory_limit_bytes)
+            for device in session.list_devices()
+        )
+    except Exception:  # noqa: BLE001 - known only for the record
+        return ()

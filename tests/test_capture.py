@@ -1,0 +1,618 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from placement_viz import names
+from placement_viz.capture.imports import after_import
+from placement_viz.commands import main
+from placement_viz.parser import load_run
+from tests.builders import ROOT
+
+tensorflow = pytest.mark.tensorflow
+
+#: Opens every script: TensorFlow 1 graph mode with its log off.
+HEAD = """
+import os
+import sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow.compat.v1 as tf
+tf.disable_eager_execution()
+"""
+
+#: A matrix product on CPU:1 whose gradients nothing constrains.
+TWO_DEVICES = """
+x = tf.placeholder(tf.float32, [4, 4], name="x")
+with tf.device("/cpu:1"):
+    w = tf.get_variable("w", [4, 4], initializer=tf.ones_initializer())
+    product = tf.tanh(tf.matmul(x, w, name="product"), name="active")
+with tf.device("/cpu:0"):
+    loss = tf.reduce_mean(product * product, name="loss")
+gradients = tf.gradients(loss, [product, x])
+train = tf.train.AdamOptimizer().minimize(loss)
+config = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
+session = tf.Session(config=config)
+session.run(tf.global_variables_initializer())
+ONES = [[1.0] * 4] * 4
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Return a function that writes a script and returns its name."""
+
+    def write(*parts, name="train.py"):
+        (tmp_path / name).write_text("".join(map(textwrap.dedent, parts)))
+        return name
+
+    return write
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Return a function that runs Python in the scripts' folder."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def capture(python):
+    """Return a function that runs ``python -m placement_viz.capture``."""
+    return lambda *arguments: python("-m", "placement_viz.capture", *arguments)
+
+
+@pytest.fixture
+def section(tmp_path):
+    """Return a function that reads what a run file says of a step."""
+    return lambda folder=".": load_run(str(tmp_path / folder / "timeline.json")).section
+
+
+def last_line(result):
+    """Return the last line of a process's standard error."""
+    return result.stderr.rstrip().rpartition("\n")[2]
+
+
+# What needs no TensorFlow.
+
+
+def test_an_action_follows_the_import(tmp_path, monkeypatch):
+    """An action sees the module that a program imports, after its code has run."""
+    (tmp_path / "imported_later.py").write_text("value = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    seen = []
+    after_import({"imported_later": lambda module: seen.append(module.value)})
+
+    assert seen == []
+    import imported_later
+
+    assert seen == [imported_later.value]
+
+
+def test_an_action_on_an_imported_module_is_immediate():
+    """A module that is loaded already is acted on at once."""
+    seen = []
+    after_import({"json": seen.append})
+
+    assert seen == [json]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import sys; print(__name__, __file__, sys.argv, sys.path[0])",
+        "import sys; sys.exit(7)",
+        "import sys; sys.exit('no data')",
+        "import sys; sys.exit(True)",
+        "raise SystemExit",
+        "print(undefined)",
+        "import beside; print(beside.value)",
+        "not python",
+        "import __main__; value = 1; print(__main__.value, __doc__, __spec__)",
+        "import threading as t; t.Timer(0.1, print, ['late']).start(); print('soon')",
+    ],
+)
+def test_a_script_runs_as_python_runs_it(body, script, python, capture):
+    """Output, traceback and exit code are those of ``python SCRIPT ARGS``."""
+    script("value = 5", name="beside.py")
+    command = (script(body), "--step", "9", "--", "-x")
+    plain = python(*command)
+
+    result = capture(*command)
+
+    assert result.stdout == plain.stdout
+    assert result.stderr.startswith(plain.stderr)
+    # Ending well without a step is the one thing that is changed.
+    assert result.returncode == (plain.returncode or 1)
+
+
+def test_arguments_after_the_script_are_its_own(script, capture):
+    """Options that capture knows too, and a double dash, go to the script."""
+    name = script("import sys; print(sys.argv[1:])")
+
+    assert capture(name, "--step", "--", "x").stdout == "['--step', '--', 'x']\n"
+    assert capture("--", name, "--", "x").stdout == "['--', 'x']\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing.py",), "missing.py: expected a Python script, found nothing there"),
+        ((".",), ".: expected a Python script, found a folder"),
+        (("--out", "train.py", "train.py"), "train.py: expected a folder to write to"),
+        (("train.py",), "train.py: expected a TensorFlow program"),
+    ],
+)
+def test_what_cannot_be_captured_is_one_line(arguments, message, script, capture):
+    """An error says what was expected and found, and leaves with code 1."""
+    script("print('ran')")
+
+    result = capture(*arguments)
+
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_unusable_folder_is_found_before_the_script_runs(script, capture):
+    """No training is lost to a folder that cannot be written to."""
+    result = capture("--out", "train.py/x", script("print('ran')"))
+
+    assert result.returncode == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("step", ["0", "-1", "x"])
+def test_a_step_counts_from_one(step, capsys):
+    """A step before the first is a usage error."""
+    with pytest.raises(SystemExit) as stop:
+        main(["capture", "--step", step, "train.py"])
+
+    assert stop.value.code == 2
+    assert "expected a run counted from 1" in capsys.readouterr().err
+
+
+def test_both_stops_at_a_failed_run(script, capture):
+    """A run that fails gives its exit code, and its name is said."""
+    result = capture("--placement", "both", script("raise SystemExit(7)"))
+
+    assert result.returncode == 7
+    assert "placement as-is ended with exit code 7" in last_line(result)
+
+
+# Real training steps.
+
+#: Loops of many ops, as TensorFlow 1 builds them.
+LOOPS = "tf.disable_control_flow_v2()\n"
+
+SEEDED = """
+print("tensorflow" in sys.modules, sys.argv)
+tf.set_random_seed(1)
+i, state = tf.constant(0), tf.nn.dropout(tf.matmul(x, w) + tf.random.normal([4]), 0.5)
+_, state = tf.while_loop(
+    lambda i, s: i < 3, lambda i, s: (i + 1, tf.tanh(tf.matmul(s, w))), [i, state]
+)
+loss = tf.reduce_mean(state * state)
+train = tf.train.AdamOptimizer(0.1).minimize(loss)
+session.run(tf.global_variables_initializer())
+for step in range(5):
+    print(session.run({"loss": [loss], "ops": (train, "active:0")}, {x: ONES}))
+"""
+
+
+@tensorflow
+def test_training_is_unchanged(script, python, capture, section):
+    """A seeded training with dropout and a loop prints the same numbers."""
+    name = script(HEAD, LOOPS, TWO_DEVICES, SEEDED)
+    plain = python(name, "--out", "x")
+
+    result = capture(name, "--out", "x")
+
+    assert result.returncode == 0
+    assert result.stdout == plain.stdout
+    assert re.fullmatch(
+        r"captured run 3 of the training step \(5 runs\): timeline.json, "
+        r"\d+ ops on 2 devices",
+        last_line(result),
+    )
+    step = section()
+    assert step.step == 3
+    assert step.command == (name, "--out", "x")
+    assert step.fetches[0].startswith("Mean")
+    assert step.fetches[2] == "active:0"
+    assert step.feeds == ("x:0",)
+    assert step.soft_placement
+    assert [d.name[-5:] for d in step.devices] == ["CPU:0", "CPU:1"]
+    assert len(step.step_times_us) == 2
+    assert step.traced_step_us > 0
+
+
+@tensorflow
+def test_tensorflow_is_imported_by_the_script(script, capture):
+    """What a script does before it imports TensorFlow still comes first."""
+    name = script(
+        'import sys; print("tensorflow" in sys.modules)\n',
+        HEAD,
+        TWO_DEVICES,
+        "session.run(train, {x: ONES})",
+    )
+
+    assert capture(name).stdout == "False\n"
+
+
+@tensorflow
+def test_events_are_those_of_tensorflows_timeline(script, capture, tmp_path):
+    """The trace is TensorFlow's own rendering of the very same step stats."""
+    result = capture(
+        script(
+            HEAD,
+            TWO_DEVICES,
+            """
+            from tensorflow.python.client import timeline
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            for step in range(3):
+                metadata = tf.RunMetadata()
+                session.run(train, {x: ONES}, options, metadata)
+            trace = timeline.Timeline(metadata.step_stats)
+            print(trace.generate_chrome_trace_format())
+            """,
+        )
+    )
+    written = json.loads((tmp_path / "timeline.json").read_text())
+
+    assert written["traceEvents"] == json.loads(result.stdout)["traceEvents"]
+    assert not list(tmp_path.glob(".*"))
+
+
+@tensorflow
+def test_nodes_are_those_of_the_graph_def(script, capture, section):
+    """Names, types, devices, inputs and groups are what TensorFlow would export."""
+    result = capture(
+        script(
+            HEAD,
+            LOOPS,
+            TWO_DEVICES,
+            SEEDED,
+            """
+            import json
+            print(json.dumps([
+                [n.name, n.op, n.device, list(n.input),
+                 [c.decode()[5:] for c in n.attr["_class"].list.s]]
+                for n in tf.get_default_graph().as_graph_def().node
+            ]))
+            """,
+        )
+    )
+    last = result.stdout.splitlines()[-1]
+    expected = [
+        [name, op, device, inputs, [] if groups == [name] else groups]
+        for name, op, device, inputs, groups in json.loads(last)
+    ]
+
+    assert expected == [
+        [n.name, n.op, n.device, list(n.inputs), list(n.colocate)]
+        for n in section().nodes
+    ]
+
+
+@tensorflow
+def test_a_gradient_op_names_its_forward_op(script, capture, section):
+    """Sums and seeds of gradients belong to a forward op too, and nothing else does."""
+    result = capture(
+        script(
+            HEAD,
+            """
+            x = tf.placeholder(tf.float32, [2], name="x")
+            with tf.device("/cpu:0"):
+                a = tf.identity(x, name="a")
+                b = [tf.exp(a, name="b0"), tf.exp(a, name="b1")]
+            with tf.device("/cpu:1"):
+                c = [tf.exp(a, name="c0"), tf.exp(a, name="c1")]
+            loss = tf.add_n(b + c, name="loss")
+            d, = tf.gradients(loss, x, colocate_gradients_with_ops=True)
+            config = tf.ConfigProto(device_count={"CPU": 2})
+            tf.Session(config=config).run(d, {x: [1, 2]})
+            """,
+        )
+    )
+    forward = {n.name: n.forward for n in section().nodes}
+
+    assert result.returncode == 0
+    assert forward["gradients/grad_ys_0"] == "loss"
+    assert forward["gradients/b0_grad/mul"] == "b0"
+    # One partial sum on each device and then their sum, all for the gradient of a.
+    assert {forward[f"gradients/AddN{n}"] for n in ("", "_1", "_2")} == {"a"}
+    assert {n for n, f in forward.items() if f and not n.startswith("gradients/")} == (
+        set()
+    )
+
+
+@tensorflow
+def test_colocation_brings_gradients_home(script, capture, section):
+    """Left alone they gather on the first device; colocated they follow their op."""
+    name = script(HEAD, TWO_DEVICES, "session.run(gradients, {x: ONES})")
+    capture("--out", "auto", name)
+    capture("--out", "colocated", "--placement", "colocated", name)
+    gradient = "gradients/active_grad/TanhGrad"
+
+    def devices(folder):
+        placed = section(folder).placed.items()
+        return {node: names.short_device(d) for d, nodes in placed for node in nodes}
+
+    assert devices("auto")["active"] == "CPU:1"
+    assert devices("auto")[gradient] == "CPU:0"
+    assert devices("colocated")[gradient] == "CPU:1"
+    assert section("auto").placement == "as-is"
+    assert section("colocated").placement == "colocated"
+
+
+@tensorflow
+def test_both_compares(script, capture, tmp_path):
+    """One command captures the script as it is and colocated, and compares."""
+    name = script(HEAD, TWO_DEVICES, "print(session.run(gradients, {x: ONES})[0][0])")
+
+    result = capture("--placement", "both", "--out", "runs", name)
+
+    assert result.returncode == 0
+    assert result.stderr.count("captured run 1 of the training step") == 2
+    assert (tmp_path / "runs/auto/timeline.json").exists()
+    assert (tmp_path / "runs/colocated/timeline.json").exists()
+    printed = result.stdout.splitlines()
+    assert printed[0] == printed[1]
+    assert len(printed) > 2
+
+
+@tensorflow
+def test_bytes_and_sources_are_recorded(script, capture, section):
+    """A tensor has its size, and an op the script's line that made it."""
+    name = script(HEAD, TWO_DEVICES, "session.run(gradients, {x: ONES})")
+    capture(name)
+    step = section()
+    nodes = {node.name: node for node in step.nodes}
+    lines = (HEAD + TWO_DEVICES).splitlines()
+
+    def line(node):
+        file, _, number = step.sources[nodes[node].source].partition(":")
+        assert file == name
+        return lines[int(number) - 1]
+
+    assert step.tensor_bytes["product:0"] == 64
+    assert "tf.matmul" in line("product")
+    assert "tf.gradients" in line("gradients/active_grad/TanhGrad")
+    assert "minimize" in line("Adam/update_w/ResourceApplyAdam")
+    assert nodes["product"].dtype == "float32"
+
+
+@tensorflow
+def test_a_short_training_is_captured(script, capture, section):
+    """A script with fewer runs than asked for has its last one traced."""
+    name = script(HEAD, TWO_DEVICES, "for i in '12': session.run(train, {x: ONES})")
+
+    result = capture("--step", "5", name)
+
+    assert result.returncode == 0
+    assert "run 2 of the training step (2 runs; --step asked for 5)" in result.stderr
+    assert section().step == 2
+
+
+@tensorflow
+def test_the_first_step_to_reach_its_number_is_traced(script, capture, section):
+    """Runs are counted for each set of fetches, and those without gradients not."""
+    name = script(
+        HEAD,
+        TWO_DEVICES,
+        """
+        for step in range(3):
+            session.run(loss, {x: ONES})
+            session.run([loss, gradients], {x: ONES})
+            session.run(train, {x: ONES})
+            session.run("Adam", {"x:0": ONES})
+        """,
+    )
+
+    capture("--step", "3", name)
+
+    assert section().fetches == ("Adam",)
+    assert section().step == 3
+
+
+@tensorflow
+def test_the_file_is_there_before_the_script_ends(script, capture, section):
+    """A long training can be looked at, and be killed, once its step is complete."""
+    name = script(
+        HEAD,
+        TWO_DEVICES,
+        "os.chdir('/')\n",
+        "for step in range(11): session.run(train, {x: ONES})\nos._exit(9)",
+    )
+
+    result = capture("--step", "1", name)
+
+    assert result.returncode == 9
+    assert len(section().step_times_us) == 10
+
+
+@tensorflow
+def test_a_failing_script_fails_as_ever(script, python, capture, section):
+    """Its traceback has no frame of ours, and the step before it is kept."""
+    name = script(
+        HEAD,
+        TWO_DEVICES,
+        """
+        session.run(train, {x: ONES})
+        session.run(train, {x: [1, 2]})
+        """,
+    )
+    traceback = re.compile(r"^Traceback.*?^ValueError[^\n]*", re.DOTALL | re.MULTILINE)
+
+    result = capture(name)
+
+    assert result.returncode == 1
+    assert traceback.findall(result.stderr) == traceback.findall(python(name).stderr)
+    assert section().step == 1
+
+
+@tensorflow
+def test_a_monitored_session_is_captured(script, capture):
+    """A training that ends with its data is traced and ends just there."""
+    name = script(
+        HEAD,
+        """
+        data = tf.data.Dataset.range(4).map(lambda v: tf.cast(v, tf.float32))
+        value = tf.data.make_one_shot_iterator(data).get_next()
+        w = tf.get_variable("w", [], initializer=tf.ones_initializer())
+        loss = (w * value - 2) ** 2
+        count = tf.train.get_or_create_global_step()
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, count)
+        hooks = [tf.train.StopAtStepHook(99)]
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+            while not session.should_stop():
+                print(session.run([train, loss]))
+        """,
+    )
+
+    result = capture("--step", "9", name)
+
+    assert result.returncode == 0
+    assert result.stdout.count("\n") == 4
+    assert "captured run 4" in last_line(result)
+
+
+@tensorflow
+def test_own_run_metadata_is_filled_as_asked(script, python, capture):
+    """A script that traces or wants partition graphs gets these and no more."""
+    name = script(
+        HEAD,
+        TWO_DEVICES,
+        """
+        for level in (tf.RunOptions.NO_TRACE, tf.RunOptions.FULL_TRACE):
+            for graphs in (False, True):
+                options = tf.RunOptions(trace_level=level, timeout_in_ms=9999)
+                options.output_partition_graphs = graphs
+                metadata = tf.RunMetadata()
+                session.run(train, {x: ONES}, options, metadata)
+                stats = metadata.step_stats.dev_stats
+                print(sorted(s.device for s in stats), len(metadata.partition_graphs))
+        metadata = tf.RunMetadata()
+        session.run(train, {x: ONES}, run_metadata=metadata)
+        print(metadata)
+        """,
+    )
+
+    result = capture("--step", "9", name)
+
+    assert result.returncode == 0
+    assert result.stdout == python(name).stdout
+
+
+@tensorflow
+def test_fetches_may_have_any_structure(script, capture, section):
+    """Names, variables, tuples, sparse gradients and empty lists are understood."""
+    name = script(
+        HEAD,
+        """
+        import collections
+        table = tf.get_variable("table", [4, 2], initializer=tf.ones_initializer())
+        rows = tf.gather(table, [1, 2], name="rows")
+        sparse, = tf.gradients(rows, table)
+        Pair = collections.namedtuple("Pair", "left right")
+        session = tf.Session()
+        session.run(tf.global_variables_initializer())
+        print(session.run({"p": Pair(sparse, ["rows:0", []]), 3: table, None: ()}))
+        """,
+    )
+
+    result = capture(name)
+
+    assert result.returncode == 0
+    assert "'p': Pair(left=IndexedSlicesValue(" in result.stdout
+    assert any(fetch.startswith("gradients/") for fetch in section().fetches)
+
+
+@tensorflow
+def test_an_imported_graph_is_known_by_names(script, capture, section):
+    """Nothing was noted of a graph that was loaded; its scopes still tell."""
+    name = script(
+        HEAD,
+        """
+        with tf.Graph().as_default() as first:
+            x = tf.placeholder(tf.float32, [2], name="x")
+            tf.gradients(x * x, x)
+        with tf.Graph().as_default() as second, tf.Session() as session:
+            tf.import_graph_def(first.as_graph_def(), name="old")
+            session.run("old/gradients/AddN:0", {"old/x:0": [1, 2]})
+        """,
+    )
+
+    result = capture(name)
+
+    assert result.returncode == 0
+    assert section().fetches == ("old/gradients/AddN:0",)
+    assert not any(node.forward for node in section().nodes)
+
+
+@tensorflow
+def test_training_goes_on_when_tracing_fails(script, capture):
+    """The step is run plainly, and the reason is said in one line."""
+    name = script(
+        HEAD,
+        """
+        from tensorflow.python.client import session as sessions
+        plain = sessions.BaseSession._run
+        def run(self, handle, fetches, feed_dict, options, run_metadata):
+            if options is not None:
+                raise tf.errors.InternalError(None, None, "no tracer\\nhere")
+            return plain(self, handle, fetches, feed_dict, options, run_metadata)
+        sessions.BaseSession._run = run
+        """,
+        TWO_DEVICES,
+        "for step in range(4): print(session.run([loss, train], {x: ONES}))",
+    )
+
+    result = capture(name)
+
+    assert result.stdout.count("\n") == 4
+    assert result.returncode == 1
+    assert last_line(result).endswith("ran it untraced: InternalError: no tracer here")
+
+
+@tensorflow
+def test_a_script_without_gradients_says_so(script, capture, tmp_path):
+    """The error counts the calls that were seen and writes no file."""
+    result = capture(script(HEAD, TWO_DEVICES, "session.run(loss, {x: ONES})"))
+
+    assert result.returncode == 1
+    assert "found 2 calls and none that does" in last_line(result)
+    assert not (tmp_path / "timeline.json").exists()
+
+
+@tensorflow
+def test_eager_code_is_told_what_can_be_captured(script, capture):
+    """A tf.function is no Session run, and the error says what to do."""
+    result = capture(
+        script(
+            """
+            import tensorflow as tf
+            tf.function(lambda x: x * x)(tf.constant(1.0))
+            """
+        )
+    )
+
+    assert result.returncode == 1
+    assert "found no Session.run call" in last_line(result)
+    assert "tf.compat.v1 graph mode" in last_line(result)
