@@ -19,6 +19,7 @@ __all__ = [
     "gradient_boundaries",
     "is_full_device",
     "producer_of",
+    "rewritten_from",
     "short_device",
 ]
 
@@ -105,6 +106,8 @@ def short_device(device: str, among: Iterable[str] = ()) -> str:
     if kind is None:
         return device
     label = f"{kind[0]}:{kind[1]}"
+    if not _JOB.search(device):
+        return label
     if len({_task_label(other) for other in (*among, device)}) > 1:
         return f"{_task_label(device)}/{label}"
     return label
@@ -145,6 +148,25 @@ def copied_from(name: str) -> str | None:
     """
     match = _RECV_SUFFIX.search(name)
     return name[: match.start()] if match else None
+
+
+def rewritten_from(name: str) -> Iterator[str]:
+    """Yield the names that ``name`` may have had before an optimiser rewrote it.
+
+    Source:
+        ``<scope>/ArithmeticOptimizer/<stage>_<last part>`` and
+        ``ConstantFolding/<name>_recip`` or ``-folded-2``
+        (``core/grappler/optimizers``, 2.21).
+    """
+    scope, made, tail = name.partition("/ArithmeticOptimizer/")
+    if made:
+        for i, character in enumerate(tail):
+            if character == "_":
+                yield f"{scope}/{tail[i + 1 :]}"
+    _, made, tail = name.partition("ConstantFolding/")
+    while made and tail:
+        yield tail
+        tail = tail.rpartition("-" if "-" in tail else "_")[0]
 
 
 def gradient_boundaries(name: str) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 from placement_viz.errors import TraceFormatError
@@ -13,6 +14,7 @@ from placement_viz.schema import GraphNode
 __all__ = ["load_graph"]
 
 _COLOCATION = "loc:@"
+_RESOURCE = 20  # DT_RESOURCE in types.proto
 
 
 def load_graph(path: pathlib.Path) -> Graph:
@@ -31,6 +33,7 @@ def load_graph(path: pathlib.Path) -> Graph:
     try:
         from google.protobuf import message, text_format  # noqa: PLC0415 - heavy
         from tensorflow.core.framework import graph_pb2  # noqa: PLC0415 - heavy
+        from tensorflow.python.framework import op_def_registry  # noqa: PLC0415 - heavy
     except ImportError as error:
         text = (
             f"{path}: expected TensorFlow to read a GraphDef with, found none; "
@@ -48,10 +51,15 @@ def load_graph(path: pathlib.Path) -> Graph:
         raise TraceFormatError(f"{path}: expected a GraphDef: {reason}") from error
     if not graph.node:
         raise TraceFormatError(f"{path}: expected a GraphDef, found no node in it")
-    return Graph(nodes={node.name: _graph_node(node) for node in graph.node})
+    return Graph(
+        nodes={
+            node.name: _graph_node(node, op_def_registry.get(node.op))
+            for node in graph.node
+        }
+    )
 
 
-def _graph_node(node: Any) -> GraphNode:
+def _graph_node(node: Any, definition: Any) -> GraphNode:
     colocate = (
         tuple(
             loc.decode().removeprefix(_COLOCATION)
@@ -67,4 +75,26 @@ def _graph_node(node: Any) -> GraphNode:
         device=node.device,
         colocate=colocate,
         inputs=tuple(node.input),
+        handles=tuple(_handles(node, definition)) if definition else (),
     )
+
+
+def _handles(node: Any, definition: Any) -> Iterator[int]:
+    """Yield the numbers of the outputs that are a resource or a reference.
+
+    Args:
+        node: A NodeDef.
+        definition: The OpDef of its type.
+    """
+    slot = 0
+    for output in definition.output_arg:
+        if output.type_list_attr:
+            types = list(node.attr[output.type_list_attr].list.type)
+        else:
+            number = node.attr[output.number_attr].i if output.number_attr else 1
+            one = output.type or node.attr[output.type_attr].type
+            types = [one] * number
+        for each in types:
+            if output.is_ref or each == _RESOURCE:
+                yield slot
+            slot += 1

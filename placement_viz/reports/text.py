@@ -5,6 +5,8 @@ Names come from files, so they are text and never rich's markup.
 
 from __future__ import annotations
 
+import functools
+
 import polars as pl
 from rich.console import Console
 from rich.table import Table
@@ -83,7 +85,8 @@ def _misplaced_table(analysis: Analysis) -> Table:
         .sort("total_us", descending=True, maintain_order=True)
     )
     table = _limited_table("Misplaced gradients by forward op", grouped.height)
-    for heading in ("forward op", "ran on", "belongs on", "known from"):
+    table.add_column("forward op", overflow="fold")
+    for heading in ("ran on", "belongs on", "known from"):
         table.add_column(heading)
     for heading in ("ops", "durations"):
         table.add_column(heading, justify="right")
@@ -117,9 +120,11 @@ def _busy_table(comparison: Comparison) -> Table:
 
 
 def _moves_table(comparison: Comparison) -> Table:
-    moves, devices = comparison.moves, comparison.devices
+    moves = comparison.moves
+    short = functools.partial(short_device, among=comparison.devices)
     table = _limited_table("Moved ops", moves.height)
-    for heading in ("op", "type", "from", "to", "kind"):
+    table.add_column("op", overflow="fold")
+    for heading in ("type", "moved", "kind"):
         table.add_column(heading)
     for heading in ("before", "after"):
         table.add_column(heading, justify="right")
@@ -127,8 +132,7 @@ def _moves_table(comparison: Comparison) -> Table:
         table.add_row(
             Text(row["name"]),
             Text(row["op_type"]),
-            Text(short_device(row["from_device"], devices)),
-            Text(short_device(row["to_device"], devices)),
+            Text(f"{short(row['from_device'])} → {short(row['to_device'])}"),
             row["kind"],
             format_us(row["baseline_us"]),
             format_us(row["candidate_us"]),

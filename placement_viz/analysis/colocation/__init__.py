@@ -125,8 +125,8 @@ def judge_gradients(run: Run) -> Colocation:
     however often it ran.
     """
     facts = gather_facts(run)
-    homes = Homes(facts)
     pairs = pair_gradients(facts)
+    homes = Homes(facts, pairs)
     judged = {
         (name, device): judge(name, device, pair, homes)
         for name, pair in pairs.items()

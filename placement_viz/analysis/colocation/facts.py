@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 
 from placement_viz import names
 from placement_viz.model import Run
@@ -19,12 +20,13 @@ class Facts:
     Attributes:
         ran_on: Node to the devices it ran on, sorted; only nodes that ran.
         op_type: Node to the type it ran as.
-        producers: Node that ran to the nodes whose data it took, in argument order;
-            names that nothing is known of are left in.
-        consumers: Node to the nodes that ran and took its data.
+        producers: Node to the nodes whose data it takes, in argument order: as the
+            graph has it, else as the trace has it. Names that nothing is known of
+            are left in.
+        consumers: The same the other way round.
         nodes: The graph; empty without one.
         placed: Node to assigned device, where the partition graphs say so.
-        devices: Devices that ran an op, sorted.
+        devices: Devices of the session as far as they are known, sorted.
         source_of: Node to ``file:line``; only nodes of which it is known.
     """
 
@@ -36,6 +38,22 @@ class Facts:
     placed: Mapping[str, str]
     devices: tuple[str, ...]
     source_of: Mapping[str, str]
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return all nodes: the graph's as created, then others as they first ran."""
+        return tuple(dict.fromkeys((*self.nodes, *self.ran_on)))
+
+    @functools.cached_property
+    def _by_scope(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.names:
+            found.setdefault(name.rpartition("/")[0], []).append(name)
+        return found
+
+    def inside(self, scope: str) -> Sequence[str]:
+        """Return the nodes right in ``scope``, in the order of ``names``."""
+        return self._by_scope.get(scope, ())
 
     def is_known(self, name: str) -> bool:
         """Return whether a node of this name ran or is in the graph."""
@@ -54,7 +72,7 @@ def gather_facts(run: Run) -> Facts:
     nodes = run.graph.nodes if run.graph else {}
     ran_on: dict[str, set[str]] = {}
     op_type: dict[str, str] = {}
-    inputs: dict[str, list[str]] = {}
+    inputs: dict[str, Sequence[str]] = {}
     columns = (executed[c].to_list() for c in ("name", "device", "op_type", "inputs"))
     for name, device, kind, tensors in zip(*columns, strict=True):
         ran_on.setdefault(name, set()).add(device)
@@ -63,6 +81,7 @@ def gather_facts(run: Run) -> Facts:
         # loop) has the same inputs each time, so the last one stands for all.
         inputs[name] = tensors
     known = _Known(ran_on, nodes)
+    inputs |= {name: node.inputs for name, node in nodes.items()}
     producers = {
         name: tuple(
             names.producer_of(tensor, known)
@@ -81,7 +100,7 @@ def gather_facts(run: Run) -> Facts:
         consumers=_inverse(producers),
         nodes=nodes,
         placed=run.graph.placed if run.graph else {},
-        devices=run.trace.devices,
+        devices=_devices(run),
         source_of=_sources(run),
     )
 
@@ -104,6 +123,12 @@ def _inverse(producers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, .
         for producer in dict.fromkeys(found):
             consumers.setdefault(producer, []).append(consumer)
     return {name: tuple(found) for name, found in consumers.items()}
+
+
+def _devices(run: Run) -> tuple[str, ...]:
+    recorded = run.section.devices if run.section else ()
+    found = {names.canonical_device(each.name) for each in recorded}
+    return tuple(sorted(found.union(run.trace.devices), key=names.device_order))
 
 
 def _sources(run: Run) -> dict[str, str]:

@@ -1,86 +1,117 @@
-"""Where a node is, or would have been had it run."""
+"""Where each gradient op belongs, and where its forward op is."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator, Mapping
+
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
-from placement_viz.analysis.colocation.pairing import Pair
+from placement_viz.analysis.colocation.inference import Inference
+from placement_viz.analysis.colocation.pairs import Pair, Rule
+from placement_viz.analysis.colocation.rebuild import Rebuilt, rebuild_colocated
+from placement_viz.analysis.colocation.sums import place_sums
+from placement_viz.analysis.placer import place
 
 __all__ = ["Homes"]
 
-# A chain of colocation constraints is short; a longer one is a damaged graph.
-_MAX_HOPS = 32
-# Their kernels read the shape of what is where it is, so the placer leaves them there.
-_FOLLOWS_INPUT = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+#: Op types that run a function, whose ops bear the name of the call in front.
+_CALLS = frozenset(
+    {
+        "Case",
+        "If",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "StatelessCase",
+        "StatelessIf",
+        "StatelessWhile",
+        "While",
+    }
+)
 
 
 class Homes:
-    """The devices of nodes, looked up once each."""
+    """Devices of nodes: with a graph by replaying the placer, else by what ran."""
 
-    def __init__(self, facts: Facts) -> None:
-        """Prepare the look-up for one run."""
+    def __init__(self, facts: Facts, pairs: Mapping[str, Pair]) -> None:
+        """Prepare the look-up for one run.
+
+        Args:
+            facts: What trace and graph say.
+            pairs: Gradient op to its pair.
+        """
         self.facts = facts
+        self._pairs = pairs
+        self._inference = Inference(facts, pairs)
         self._found: dict[str, str | None] = {}
-        self._by_request: dict[str, str | None] = {}
+
+    def expected_device(self, name: str) -> str | None:
+        """Return where gradient op ``name`` is when gradients are colocated."""
+        for origin in self._origins(name):
+            device = self._colocated.get(origin)
+            if device and self._pairs[origin].forward_op:
+                return device
+        if name in self._sums:
+            return self._sums[name]
+        return self._beside_forward_op(name)
 
     def device_of(self, name: str) -> str | None:
-        """Return where ``name`` ran or was placed; without that, what places it.
-
-        That is, in this order: its requested device, the device of what it is
-        colocated with, and the default device. None when none of them is known.
-        """
-        if name not in self._found:
-            self._found[name] = self._observed(name) or self._asked_for(name)
-        return self._found[name]
-
-    def expected_device(self, pair: Pair) -> str | None:
-        """Return where colocation with the forward op puts the op of ``pair``."""
-        if pair.forward_op is None:
-            return None
-        return self.device_of(pair.forward_op)
-
-    def resolve(self, request: str) -> str | None:
-        """Return the first device of the run that satisfies ``request``."""
-        canonical = names.canonical_device(request)
-        if canonical not in self._by_request:
-            self._by_request[canonical] = next(
-                (d for d in self.facts.devices if names.device_matches(canonical, d)),
-                None,
-            )
-        return self._by_request[canonical]
-
-    @property
-    def default_device(self) -> str | None:
-        """Return where TensorFlow puts what nothing constrains.
-
-        Source:
-            The placer sorts by type (GPU before CPU) and then by name
-            (``core/common_runtime/placer.cc``).
-        """
-        devices = self.facts.devices
-        return next(
-            (d for d in devices if "/device:GPU:" in d), next(iter(devices), None)
-        )
-
-    def _observed(self, name: str) -> str | None:
+        """Return where ``name`` ran or was placed, or would have been; else None."""
         ran_on = self.facts.ran_on.get(name, ())
         if len(ran_on) == 1:
             return ran_on[0]
-        return self.facts.placed.get(name)
+        return (
+            self.facts.placed.get(name)
+            or self._as_built.get(name)
+            or self._inference.device_of(name)
+        )
 
-    def _asked_for(self, name: str) -> str | None:
-        for _ in range(_MAX_HOPS):
-            node = self.facts.nodes.get(name)
-            if node is None:
-                return None
-            if node.device:
-                return self.resolve(node.device)
-            if node.op in _FOLLOWS_INPUT and node.inputs:
-                name = names.producer_of(node.inputs[0], self.facts.nodes)
-            elif node.colocate:
-                name = node.colocate[0]
-            else:
-                return self.default_device
-            if found := self._observed(name):
-                return found
-        return None
+    def _beside_forward_op(self, name: str) -> str | None:
+        """Return the device of the forward op, which may be a gradient op itself."""
+        if name in self._found:
+            return self._found[name]
+        self._found[name] = None  # a damaged trace may go in circles
+        pair = self._pairs[name]
+        forward = pair.forward_op
+        if pair.rule is Rule.TAPE_SCOPE:
+            found = self._inference.device_of_scope(pair.forward_scope)
+        elif forward is None:
+            found = None
+        elif forward in self._pairs:
+            found = self.expected_device(forward)
+        else:
+            found = self.device_of(forward)
+        self._found[name] = found
+        return found
+
+    def _origins(self, name: str) -> Iterator[str]:
+        """Yield the nodes of the graph that ``name`` is or was made from."""
+        if not self.facts.nodes:
+            return
+        for origin in (name, *names.rewritten_from(name)):
+            if origin in self._pairs:
+                yield origin
+        scope = name.rpartition("/")[0]
+        while scope:
+            if self.facts.type_of(scope) in _CALLS and scope in self._pairs:
+                yield scope
+            scope = scope.rpartition("/")[0]
+
+    @functools.cached_property
+    def _sums(self) -> Mapping[str, str | None]:
+        return place_sums(self.facts, self._pairs, self._beside_forward_op)
+
+    @functools.cached_property
+    def _colocated(self) -> Mapping[str, str]:
+        rebuilt = rebuild_colocated(self.facts.nodes, self._pairs)
+        placed = place(rebuilt.nodes, self.facts.devices)
+        for old, new in rebuilt.renamed.items():
+            placed.setdefault(old, placed[new])
+        return placed
+
+    @functools.cached_property
+    def _as_built(self) -> Mapping[str, str]:
+        if not self.facts.nodes:
+            return {}
+        rebuilt: Rebuilt = rebuild_colocated(self.facts.nodes, {})
+        return place(rebuilt.nodes, self.facts.devices)

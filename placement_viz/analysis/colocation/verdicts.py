@@ -8,7 +8,7 @@ import enum
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.homes import Homes
-from placement_viz.analysis.colocation.pairing import Pair, Rule
+from placement_viz.analysis.colocation.pairs import Pair, Rule
 
 __all__ = ["Cause", "Judgement", "Reason", "Verdict", "judge"]
 
@@ -95,7 +95,7 @@ class Judgement:
 def judge(name: str, device: str, pair: Pair, homes: Homes) -> Judgement:
     """Return the verdict on gradient op ``name``, which ran on ``device``."""
     facts = homes.facts
-    expected = homes.expected_device(pair)
+    expected = homes.expected_device(name)
     verdict, reason = _verdict(name, device, expected, homes)
     node = facts.nodes.get(name)
     forward = pair.forward_op

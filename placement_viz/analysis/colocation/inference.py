@@ -1,0 +1,185 @@
+"""Devices of forward ops that the trace does not show and no graph tells.
+
+Optimisers prune, fuse and fold forward ops, so a third of the gradient ops has none
+in a plain timeline. What is left tells in most cases where it was. The rules, in the
+order in which they are asked:
+
+- an op that was fused lives on in the op that took what was read for it;
+- an op whose scope ran on one device only ran there too;
+- an op between two others on one device is on that device.
+
+A rule answers only when all that it looks at agrees; otherwise nothing is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from placement_viz import names
+from placement_viz.analysis.colocation.facts import Facts
+from placement_viz.analysis.colocation.pairs import Pair
+
+__all__ = ["Inference"]
+
+#: They stay with their variable or with their input, wherever the layer is.
+_NO_EVIDENCE = frozenset(
+    {
+        "Const",
+        "Identity",
+        "IdentityN",
+        "NoOp",
+        "ReadVariableOp",
+        "Shape",
+        "Size",
+        "Rank",
+        "VarHandleOp",
+        "VariableV2",
+        "Variable",
+        "_Arg",
+        "_Retval",
+        "_SOURCE",
+    }
+)
+_STEERING = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration"})
+_READS = frozenset({"ReadVariableOp", "Identity", "ResourceGather"})
+
+
+class Inference:
+    """Forward ops and their devices, looked up once each."""
+
+    def __init__(self, facts: Facts, pairs: Mapping[str, Pair]) -> None:
+        """Prepare the look-up for one run.
+
+        Args:
+            facts: What the trace says.
+            pairs: Gradient op to its pair.
+        """
+        self._facts = facts
+        self._pairs = pairs
+        self._scopes = self._find_scope_devices()
+        self._loops = self._find_loop_devices()
+        self._found: dict[str, str | None] = {}
+        self._by_forward = self._group_by_forward()
+
+    def device_of(self, forward: str) -> str | None:
+        """Return the device of a forward op that did not run; None if it is open."""
+        if forward not in self._found:
+            self._found[forward] = None  # an answer must not rest on itself
+            self._found[forward] = next(
+                (
+                    device
+                    for rule in (self._fused, self._loop, self._scope, self._between)
+                    if (device := rule(forward))
+                ),
+                None,
+            )
+        return self._found[forward]
+
+    def device_of_scope(self, scope: str) -> str | None:
+        """Return the device of all forward ops right in ``scope``; None if several."""
+        return _only(self._scopes.get(scope, ()))
+
+    def _fused(self, forward: str) -> str | None:
+        """Return the device of the op that took what was read for ``forward``."""
+        takers = {
+            device
+            for child in (f"{forward}/ReadVariableOp", f"{forward}/Enter")
+            for taker in self._facts.consumers.get(child, ())
+            if taker not in self._pairs and self._facts.type_of(taker) not in _READS
+            for device in self._facts.ran_on.get(taker, ())
+        }
+        return _only(takers)
+
+    def _loop(self, forward: str) -> str | None:
+        """Return the device of a loop or condition that was taken apart.
+
+        What it reads from other devices may draw its gradient there, so then the
+        device is open.
+        """
+        return _only(self._loops.get(forward, ()))
+
+    def _scope(self, forward: str) -> str | None:
+        scope = forward.rpartition("/")[0]
+        return self.device_of_scope(scope) if scope else None
+
+    def _between(self, forward: str) -> str | None:
+        """Return the device of what ``forward`` took and of what took it.
+
+        The gradient of an op takes the op's inputs, and the gradients of the ops
+        that took its output.
+        """
+        around = set()
+        for member in self._by_forward.get(forward, ()):
+            for producer in self._facts.producers.get(member, ()):
+                around |= self._neighbour_devices(producer, forward)
+        return _only(around)
+
+    def _neighbour_devices(self, producer: str, forward: str) -> set[str | None]:
+        pair = self._pairs.get(producer)
+        if pair is None:
+            if self._facts.type_of(producer) in _NO_EVIDENCE - {"Identity"}:
+                return set()
+            return set(self._facts.ran_on.get(producer, ()))
+        if pair.forward_op in {None, forward}:
+            return set()
+        if self._facts.type_of(producer) in _NO_EVIDENCE:
+            return set()
+        ran_on = self._facts.ran_on.get(pair.forward_op or "", ())
+        return {_only(ran_on) or self.device_of(pair.forward_op or "")}
+
+    def _find_scope_devices(self) -> dict[str, set[str]]:
+        """Return scope to the devices of the forward ops right in it."""
+        found: dict[str, set[str]] = {}
+        for name, devices in self._facts.ran_on.items():
+            if (
+                name in self._pairs
+                or names.copied_from(name)
+                or self._facts.type_of(name) in _NO_EVIDENCE
+            ):
+                continue
+            scope = name.rpartition("/")[0]
+            found.setdefault(scope, set()).update(devices)
+        return found
+
+    def _find_loop_devices(self) -> dict[str, set[str]]:
+        """Return loop or condition to the devices of what it was taken apart into.
+
+        That is what steers it, and what it reads of variables.
+        """
+        found: dict[str, set[str]] = {}
+        for name, devices in self._facts.ran_on.items():
+            kind = self._facts.op_type[name]
+            if kind in _STEERING and names.copied_from(name):
+                found.setdefault(_holder(name), set()).update(devices)
+        for name, devices in self._facts.ran_on.items():
+            if self._facts.op_type[name] == "ReadVariableOp":
+                for scope in _scopes_of(name):
+                    if scope in found:
+                        found[scope].update(devices)
+        return found
+
+    def _group_by_forward(self) -> dict[str, list[str]]:
+        groups: dict[str, list[str]] = {}
+        for name, pair in self._pairs.items():
+            if pair.forward_op and name in self._facts.ran_on:
+                groups.setdefault(pair.forward_op, []).append(name)
+        return groups
+
+
+def _only(devices: Iterable[str | None]) -> str | None:
+    """Return the one device of ``devices``; None when there are none or several."""
+    found = set(devices)
+    return found.pop() if len(found) == 1 else None
+
+
+def _holder(name: str) -> str:
+    """Return the loop that ``while/merge/_7`` or ``while/a/b_switch/_8`` is part of."""
+    return re.sub(r"/(?:[^/]+|[^/].*_switch)/_\d+$", "", name)
+
+
+def _scopes_of(name: str) -> Iterator[str]:
+    scope = name.rpartition("/")[0]
+    while scope:
+        yield scope
+        scope = scope.rpartition("/")[0]

@@ -1,0 +1,99 @@
+"""The counters that ``tf.gradients`` adds to a v1 loop.
+
+They lie directly in the gradient scope, named like anything else there, and count
+the iterations on the way forward so that the way back has as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from placement_viz.analysis.colocation.facts import Facts
+from placement_viz.analysis.colocation.pairs import Pair, Rule
+
+__all__ = ["pair_loop_counters"]
+
+_COUNTER_TYPES = frozenset(
+    {
+        "Add",
+        "AddV2",
+        "Const",
+        "Enter",
+        "Exit",
+        "GreaterEqual",
+        "Identity",
+        "LoopCond",
+        "Merge",
+        "NextIteration",
+        "StackPopV2",
+        "StackPushV2",
+        "StackV2",
+        "Sub",
+        "Switch",
+    }
+)
+
+
+def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
+    """Pair the counters of every loop with the exit that they are made for.
+
+    TensorFlow makes them for the first exit of the loop that it comes upon. They
+    hang together, and one of them takes the condition of the forward loop.
+
+    Args:
+        facts: What trace and graph say.
+        pairs: Gradient op to its pair; those without a forward op are filled in.
+
+    Source:
+        ``control_flow_state._ControlFlowState.AddWhileContext``, 2.21 and 1.15.
+    """
+    for name, pair in list(pairs.items()):
+        if pair.rule is not Rule.NONE or facts.type_of(name) != "Switch":
+            continue
+        condition = facts.producers.get(name, ("",))[-1]
+        # The counter of the backward loop has a condition of its own.
+        if facts.type_of(condition) == "LoopCond" and condition not in pairs:
+            exit_op = _differentiated_exit(condition, pair.scope, facts, pairs)
+            if exit_op is None:
+                continue
+            for member in _open_neighbours(name, facts, pairs):
+                pairs[member] = Pair(exit_op, Rule.LOOP, pair.scope)
+
+
+def _differentiated_exit(
+    condition: str, scope: str, facts: Facts, pairs: dict[str, Pair]
+) -> str | None:
+    """Return the loop's first exit whose gradient is in ``scope``."""
+    exits = {
+        exit_op
+        for switch in facts.consumers.get(condition, ())
+        for exit_op in facts.consumers.get(switch, ())
+        if facts.type_of(exit_op) == "Exit"
+    }
+    for pair in pairs.values():
+        if pair.scope == scope and pair.forward_op in exits:
+            return pair.forward_op
+    return None
+
+
+def _open_neighbours(start: str, facts: Facts, pairs: dict[str, Pair]) -> Iterable[str]:
+    """Yield what hangs together with ``start`` and has no forward op yet."""
+    seen, rest = {start}, [start]
+    while rest:
+        name = rest.pop()
+        yield name
+        for other in _neighbours(name, facts):
+            pair = pairs.get(other)
+            if (
+                pair
+                and pair.rule is Rule.NONE
+                and other not in seen
+                and facts.type_of(other) in _COUNTER_TYPES
+            ):
+                seen.add(other)
+                rest.append(other)
+
+
+def _neighbours(name: str, facts: Facts) -> Iterator[str]:
+    yield from facts.producers.get(name, ())
+    yield from facts.consumers.get(name, ())

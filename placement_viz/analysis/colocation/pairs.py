@@ -1,0 +1,56 @@
+"""What a pair of gradient op and forward op is, and how pairs are found."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+__all__ = ["Pair", "Rule"]
+
+
+class Rule(enum.Enum):
+    """How a pair was found: sentence, evidence and confidence, strongest first."""
+
+    RECORDED = ("TensorFlow noted it while building the graph", "graph", 1.0)
+    GRAPH_NAME = ("its name holds the forward op, which is in the graph", "graph", 1.0)
+    TRACE_NAME = ("its name holds the forward op, which ran", "trace", 0.95)
+    CONSUMER = ("it is made for the gradient of that op", "trace", 0.9)
+    SUMMANDS = ("it sums gradients of what that op made", "dataflow", 0.8)
+    LOOP = ("it counts the iterations of the loop that ends there", "dataflow", 0.8)
+    TAPE_TYPE = ("its scope holds one op whose gradient it can be", "trace", 0.8)
+    TAPE_SCOPE = ("its name holds the scope of the forward op", "trace", 0.7)
+    NAME_ONLY = ("its name holds an op that did not run", "dataflow", 0.7)
+    NONE = ("nothing tells which forward op it belongs to", None, 0.0)
+
+    @property
+    def sentence(self) -> str:
+        """Return the rule in words."""
+        return str(self.value[0])
+
+    @property
+    def evidence(self) -> str | None:
+        """Return what the rule rests on: ``graph``, ``trace``, ``dataflow``."""
+        evidence: str | None = self.value[1]
+        return evidence
+
+    @property
+    def confidence(self) -> float:
+        """Return how sure the rule is, from 0 to 1."""
+        return float(self.value[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A gradient op's forward op.
+
+    Attributes:
+        forward_op: Its name; None when it is not known.
+        rule: How it was found.
+        scope: The gradient scope the op lies in; empty when only recorded.
+        forward_scope: The scope of the forward op, where that is all that is known.
+    """
+
+    forward_op: str | None
+    rule: Rule
+    scope: str = ""
+    forward_scope: str = ""

@@ -1,0 +1,146 @@
+"""What the name of a gradient op says, given which other ops there are.
+
+Source:
+    ``gradients_util._GradientsHelper`` (2.21 and 1.x alike) for
+    ``[outer/]gradients/<F>_grad[_n]/…``, ``_AggregatedGrads`` for
+    ``<F>_gradient_sum/…``, ``while_v2`` and ``cond_v2`` for ``<W>_grad/<W>_grad``, and
+    ``eager/backprop.py`` for ``gradient_tape/<scope of F>/…``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from placement_viz import names
+from placement_viz.analysis.colocation.facts import Facts
+from placement_viz.analysis.colocation.pairs import Pair, Rule
+
+__all__ = ["Reader"]
+
+# The gradient of a loop, a condition or a call: one op that holds all the others.
+_WHOLE = re.compile(
+    r"(?P<scope>.+?)/(?P<forward>.+?)_grad/"
+    r"(?:(?P=forward)_grad|(?:Stateful)?PartitionedCall)(?=/|$)"
+)
+_TREE_SUM = re.compile(r"(?P<scope>.+?)/(?P<forward>.+)_gradient_sum(?:_\d+)?/")
+_TAPE = re.compile(r"(?:(?P<outer>.+)/)?gradient_tape/(?P<rest>.+)")
+# MatMul's gradient is MatMul again, ReluGrad is Relu's.
+_GRADIENT_TYPE = re.compile(r"(.+?)(?:Grad(?:V\d)?|Backprop(?:Input|Filter)(?:V\d)?)")
+
+
+class Reader:
+    """Reads names against the ops of one run."""
+
+    def __init__(self, facts: Facts) -> None:
+        """Find the gradient scopes of a run."""
+        self._facts = facts
+        self._scopes = self._find_scopes()
+
+    def read(self, name: str) -> Pair | None:
+        """Return what ``name`` says; None when it is no gradient op's."""
+        if "gradient_tape/" in name and (tape := _TAPE.fullmatch(name)):
+            return self._read_tape(tape)
+        if "_grad" in name:
+            if (whole := _WHOLE.match(name)) and self._is_scope(whole["scope"]):
+                return self._pair(whole["scope"], whole["forward"])
+            if reading := self._read_boundaries(name):
+                return reading
+        if (scope := self._innermost_scope(name)) is not None:
+            return Pair(None, Rule.NONE, scope)
+        return None
+
+    def _read_boundaries(self, name: str) -> Pair | None:
+        """Return the pair with the longest forward op that exists, or may exist."""
+        readings = list(names.gradient_boundaries(name))
+        for scope, forward in readings:
+            if found := self._known(scope, forward):
+                return self._pair(scope, found)
+        if tree := _TREE_SUM.match(name):
+            readings.insert(0, (tree["scope"], tree["forward"]))
+        for scope, forward in readings:
+            if self._is_scope(scope):
+                return self._pair(scope, forward)
+        return None
+
+    def _pair(self, scope: str, forward: str) -> Pair:
+        if forward in self._facts.nodes:
+            return Pair(forward, Rule.GRAPH_NAME, scope)
+        if forward in self._facts.ran_on:
+            return Pair(forward, Rule.TRACE_NAME, scope)
+        return Pair(forward, Rule.NAME_ONLY, scope)
+
+    def _read_tape(self, match: re.Match[str]) -> Pair:
+        """Return the pair of an op that a tape made.
+
+        Its name holds the scope in which the forward op was made, which is the
+        forward op itself where TensorFlow's Python function opens one.
+        """
+        outer, parts = match["outer"] or "", match["rest"].split("/")
+        scope = f"{outer}/gradient_tape" if outer else "gradient_tape"
+        for n_parts in range(len(parts) - 1, 0, -1):
+            forward = "/".join(filter(None, (outer, *parts[:n_parts])))
+            if self._facts.is_known(forward):
+                return self._pair(scope, forward)
+        inside = "/".join(filter(None, (outer, *parts[:-1])))
+        if twin := self._twin_by_type(match.group(0), inside):
+            return Pair(twin, Rule.TAPE_TYPE, scope)
+        return Pair(None, Rule.TAPE_SCOPE, scope, inside)
+
+    def _twin_by_type(self, name: str, inside: str) -> str | None:
+        """Return the one op in scope ``inside`` whose type fits that of ``name``."""
+        match = _GRADIENT_TYPE.fullmatch(self._facts.type_of(name))
+        if match is None:
+            return None
+        found = [
+            other
+            for other in self._facts.inside(inside)
+            if self._facts.type_of(other) == match[1]
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _known(self, scope: str, forward: str) -> str | None:
+        """Return the op that ``forward`` means in ``scope``, if it exists.
+
+        The ops of a function that was inlined bear the name of its call in front,
+        and its outputs end in ``_0``.
+        """
+        for candidate in (forward, *_inlined(scope, forward)):
+            for name in (candidate, f"{candidate}_0"):
+                if self._facts.is_known(name):
+                    return name
+        return None
+
+    def _find_scopes(self) -> set[str]:
+        """Return the scopes in which the gradient of an op that exists was built.
+
+        They may have any name: ``tf.gradients(name=…)``.
+        """
+        scopes = set()
+        for name in self._facts.names:
+            if "_grad/" in name:
+                for scope, forward in names.gradient_boundaries(name):
+                    if self._known(scope, forward):
+                        scopes.add(scope)
+                        break
+        return scopes
+
+    def _is_scope(self, scope: str) -> bool:
+        last = scope.rpartition("/")[2]
+        return scope in self._scopes or bool(names.GRADIENT_SCOPE.fullmatch(last))
+
+    def _innermost_scope(self, name: str) -> str | None:
+        """Return the gradient scope that ``name`` lies in; None when in none."""
+        scope = name.rpartition("/")[0]
+        while scope:
+            if self._is_scope(scope):
+                return scope
+            scope = scope.rpartition("/")[0]
+        return None
+
+
+def _inlined(scope: str, forward: str) -> Iterator[str]:
+    outer = scope.rpartition("/")[0]
+    while outer:
+        yield f"{outer}/{forward}"
+        outer = outer.rpartition("/")[0]

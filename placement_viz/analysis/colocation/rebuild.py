@@ -1,0 +1,270 @@
+"""The graph as TensorFlow would have built it with colocated gradients.
+
+``colocate_gradients_with_ops=True`` changes three things, and so does
+:func:`rebuild_colocated`:
+
+- Each gradient op joins the group of its forward op and takes over its request. What
+  the gradient function itself binds (a shape to its tensor) is bound as before.
+- A sum of gradients is split: the summands that ask for one device are added there,
+  first, and the parts are added with the forward op. TensorFlow numbers sums as it
+  makes them, so from the first split on ``AddN_3`` is another sum than before.
+- ``tf.device`` around the call no longer counts.
+
+Source:
+    ``gradients_util._GradientsHelper`` and ``_MultiDeviceAddN``,
+    ``ops.Graph._create_op_helper`` (2.21 and 1.15 alike).
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from placement_viz import names
+from placement_viz.analysis.colocation.pairs import Pair
+from placement_viz.analysis.placer import PlacerNode
+from placement_viz.schema import GraphNode
+
+__all__ = ["Rebuilt", "rebuild_colocated"]
+
+_SUM = re.compile(r"(?:(.*)/)?AddN(?:_\d+)?")
+_LOOPS = frozenset({"While", "StatelessWhile"})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rebuilt:
+    """A graph as the placer would see it.
+
+    Attributes:
+        nodes: In the order of creation; sums of gradients are split and renumbered.
+        renamed: Sum as it was built to the op that has its value here.
+    """
+
+    nodes: list[PlacerNode]
+    renamed: dict[str, str]
+
+
+def rebuild_colocated(
+    nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
+) -> Rebuilt:
+    """Return the colocated graph.
+
+    Args:
+        nodes: The graph as it was built, in the order of creation.
+        pairs: Gradient op to its pair, for every gradient op of the graph; without
+            any, the graph stays as it was built.
+    """
+    rebuild = _Rebuild(nodes, pairs)
+    for event in _events(list(nodes.values()), pairs):
+        rebuild.add(event)
+    return Rebuilt(list(_past_loops(rebuild.made)), rebuild.renamed)
+
+
+def _events(
+    nodes: Sequence[GraphNode], pairs: Mapping[str, Pair]
+) -> Iterator[tuple[GraphNode, ...]]:
+    """Yield the nodes one by one, but the ops of one sum of gradients together."""
+    device = {node.name: node.device for node in nodes}
+    before: list[GraphNode] = []
+    for node in nodes:
+        is_sum = node.op == "AddN" and _is_sum_of_gradients(node.name, pairs)
+        summands = {names.producer_of(tensor, device) for tensor in node.inputs}
+        parts = []
+        # A total adds up what asks for different devices; any other sum does not.
+        if is_sum and len({device.get(each) for each in summands}) == len(summands):
+            parts = [each for each in before if each.name in summands]
+        if is_sum and not parts:
+            before.append(node)
+            continue
+        yield from ((each,) for each in before if each not in parts)
+        before = []
+        yield (*parts, node)
+    yield from ((each,) for each in before)
+
+
+def _is_sum_of_gradients(name: str, pairs: Mapping[str, Pair]) -> bool:
+    pair = pairs.get(name)
+    match = _SUM.fullmatch(name)
+    return (
+        bool(match and pair and pair.forward_op)
+        and match is not None
+        and (not pair or pair.scope in {"", match.group(1)})
+    )
+
+
+class _Rebuild:
+    """The colocated graph while it grows, in TensorFlow's order."""
+
+    def __init__(
+        self, nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
+    ) -> None:
+        self.made: list[PlacerNode] = []
+        self._pairs = pairs
+        self._device: dict[str, str] = {}
+        self._groups: dict[str, tuple[str, ...]] = {}
+        self.renamed: dict[str, str] = {}
+        self._n_sums: collections.Counter[str] = collections.Counter()
+        self._around = _devices_around(nodes, pairs)
+
+    def add(self, event: tuple[GraphNode, ...]) -> None:
+        """Make what TensorFlow makes in place of the nodes of ``event``."""
+        node = event[-1]
+        pair = self._pairs.get(node.name)
+        if pair is None or pair.forward_op is None:
+            request = names.canonical_device(node.device)
+            self._make(node, request, node.colocate)
+        elif node.op == "AddN" and _is_sum_of_gradients(node.name, self._pairs):
+            self._add_sum(event, pair.forward_op)
+        elif "_grad/tuple/" in node.name:
+            self._add_gate(node)
+        else:
+            self._add_gradient(node, pair)
+
+    def _add_gradient(self, node: GraphNode, pair: Pair) -> None:
+        forward = pair.forward_op or ""
+        groups = {*self._inner_groups(node), *self._groups_of(forward)}
+        request = (
+            self._inner_device(node)
+            or self._device.get(forward, "")
+            or self._pinned_device(node, pair)
+        )
+        self._make(node, request, tuple(sorted(groups)))
+
+    def _add_gate(self, node: GraphNode) -> None:
+        """Make an op that only waits: outside of every constraint, with its input."""
+        source = next((name for name, _ in self._sources(node)), node.name)
+        groups = self._groups_of(source) if source != node.name else ()
+        self._make(node, self._device.get(source, ""), groups)
+
+    def _add_sum(self, event: tuple[GraphNode, ...], forward: str) -> None:
+        own = {node.name for node in event}
+        summands = [
+            source
+            for node in event
+            for source in self._sources(node)
+            if source[0] not in own
+        ]
+        by_device: dict[str, list[tuple[str, int]]] = {}
+        for source in summands:
+            device = self._device.get(source[0], "")
+            by_device.setdefault(device, []).append(source)
+        parts = []
+        for _, group in sorted(by_device.items()):
+            if len(group) > 1:
+                first = group[0][0]
+                group = [self._make_sum(event[-1], first, group)]  # noqa: PLW2901
+            parts += group
+        if len(parts) > 1:
+            parts = [self._make_sum(event[-1], forward, parts)]
+        self.renamed[event[-1].name] = parts[0][0]
+
+    def _make_sum(
+        self, node: GraphNode, with_op: str, sources: list[tuple[str, int]]
+    ) -> tuple[str, int]:
+        """Make the next sum of the scope of ``node``, bound to ``with_op``."""
+        match = _SUM.fullmatch(node.name)
+        scope = (match.group(1) or "") if match else ""
+        number = self._n_sums[scope]
+        self._n_sums[scope] += 1
+        name = "/".join(filter(None, (scope, f"AddN_{number}" if number else "AddN")))
+        made = PlacerNode(
+            name=name,
+            op=node.op,
+            device=self._device.get(with_op, ""),
+            groups=self._groups_of(with_op),
+            inputs=tuple(sources),
+        )
+        self._keep(made)
+        return name, 0
+
+    def _make(self, node: GraphNode, device: str, groups: tuple[str, ...]) -> None:
+        made = PlacerNode(
+            name=node.name,
+            op=node.op,
+            device=device,
+            groups=groups,
+            inputs=tuple(self._sources(node)),
+            handles=frozenset(node.handles),
+        )
+        self._keep(made)
+
+    def _keep(self, made: PlacerNode) -> None:
+        self.made.append(made)
+        self._device[made.name] = made.device
+        if made.groups:
+            self._groups[made.name] = made.groups
+
+    def _sources(self, node: GraphNode) -> Iterator[tuple[str, int]]:
+        for tensor in node.inputs:
+            if not tensor.startswith("^"):
+                producer, _, slot = tensor.partition(":")
+                yield self.renamed.get(producer, producer), int(slot or 0)
+
+    def _groups_of(self, name: str) -> tuple[str, ...]:
+        return self._groups.get(name, (name,))
+
+    def _inner_groups(self, node: GraphNode) -> tuple[str, ...]:
+        found = {g for each in node.colocate for g in self._groups_of(each)}
+        return tuple(sorted(found))
+
+    def _inner_device(self, node: GraphNode) -> str:
+        if not node.colocate:
+            return ""
+        of_binding = (self._device.get(each, "") for each in node.colocate)
+        return next(filter(None, of_binding), names.canonical_device(node.device))
+
+    def _pinned_device(self, node: GraphNode, pair: Pair) -> str:
+        """Return what the gradient function itself asked for."""
+        device = names.canonical_device(node.device)
+        return "" if device == self._around.get(pair.scope) else device
+
+
+def _devices_around(
+    nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
+) -> dict[str, str]:
+    """Return gradient scope to the ``tf.device`` around the call that made it.
+
+    It is what most of the gradient ops that nothing else binds ask for.
+    """
+    found: dict[str, collections.Counter[str]] = {}
+    for name, pair in pairs.items():
+        node = nodes.get(name)
+        if node is not None and not node.colocate:
+            device = names.canonical_device(node.device)
+            found.setdefault(pair.scope, collections.Counter())[device] += 1
+    return {scope: votes.most_common(1)[0][0] for scope, votes in found.items()}
+
+
+def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
+    """Yield the nodes with handles that pass through a loop taken from before it.
+
+    TensorFlow takes a loop apart before it places anything, and a handle that goes
+    in comes out again.
+    """
+    loops = {node.name: node for node in nodes if node.op in _LOOPS}
+    made = {node.name: node for node in nodes}
+
+    def before(source: tuple[str, int]) -> tuple[str, int]:
+        seen = set()
+        while source[0] in loops and source not in seen:
+            seen.add(source)
+            name, slot = source
+            inputs = loops[name].inputs
+            if slot >= len(inputs):
+                break
+            producer, output = inputs[slot]
+            is_loop = producer in loops
+            if not is_loop and output not in made[producer].handles:
+                break
+            source = inputs[slot]
+        if source[0] in loops:
+            return source
+        return source
+
+    for node in nodes:
+        if node.op in _LOOPS or not loops:
+            yield node
+        else:
+            yield dataclasses.replace(node, inputs=tuple(map(before, node.inputs)))

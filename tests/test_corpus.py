@@ -1,0 +1,78 @@
+"""Real timelines from public repositories, where they are at hand."""
+
+import gzip
+import json
+
+import pytest
+
+from placement_viz import TraceError, analyze_run, load_run, parse_run
+from tests.builders import CORPUS
+
+INDEX = CORPUS / "INDEX.jsonl"
+ENTRIES = (
+    [json.loads(line) for line in INDEX.read_text().splitlines()]
+    if INDEX.exists()
+    else []
+)
+TIMELINES = [e["file"] for e in ENTRIES if e["kind"] == "tf1-timeline"]
+OTHERS = [e["file"] for e in ENTRIES if e["kind"] != "tf1-timeline"]
+
+pytestmark = pytest.mark.skipif(not ENTRIES, reason="the corpus is not here")
+
+
+def independent_reading(path):
+    """Return per device label the number of ops and the sum of their durations."""
+    events = json.loads(path.read_text())["traceEvents"]
+    labels = {
+        e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"
+    }
+    found = {}
+    for e in events:
+        if e["ph"] == "X":
+            label = labels[e["pid"]].removesuffix(" Compute")
+            n, total = found.get(label, (0, 0))
+            found[label] = (n + 1, total + e["dur"])
+    return found
+
+
+@pytest.mark.parametrize("name", TIMELINES)
+def test_every_op_of_a_real_timeline_is_there(name):
+    """Counts and durations agree with a plain reading of the JSON, row by row."""
+    table = load_run(CORPUS / name).trace.ops
+
+    found = {
+        row: (ops.height, ops["duration_us"].sum())
+        for (row,), ops in table.partition_by("row", as_dict=True).items()
+    }
+
+    assert found == independent_reading(CORPUS / name)
+
+
+@pytest.mark.parametrize("name", TIMELINES)
+def test_a_gzipped_timeline_is_the_same_run(name):
+    """Packing changes nothing."""
+    plain = load_run(CORPUS / name)
+    packed = parse_run(gzip.compress((CORPUS / name).read_bytes()), source=name)
+
+    assert packed.trace.ops.equals(plain.trace.ops)
+
+
+@pytest.mark.parametrize("name", TIMELINES)
+def test_one_device_leaves_nothing_misplaced(name):
+    """Where all compute ran on one device, no gradient can be elsewhere."""
+    analysis = analyze_run(load_run(CORPUS / name))
+    gradients = analysis.colocation.gradients
+
+    if gradients["device"].n_unique() == 1 and "merged" not in name:
+        assert analysis.colocation.misplaced.is_empty()
+    assert analysis.colocation.summary.gradient_ops == gradients.height
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_file_of_another_kind_is_refused_in_one_line(name):
+    """The message starts with the file and says what it is or where it breaks."""
+    with pytest.raises(TraceError) as caught:
+        load_run(CORPUS / name)
+
+    assert str(caught.value).startswith(f"{CORPUS / name}: ")
+    assert "\n" not in str(caught.value)
