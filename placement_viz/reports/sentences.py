@@ -138,12 +138,12 @@ def _misplaced_sentence(analysis: Analysis) -> str:
     belong = "belongs" if n == 1 else "belong"
     ops = format_count(summary.gradient_ops, "gradient op")
     # With several crowded devices "of them" would be wrong.
-    who = f"{n} gradient ops"
+    who = f"{n:,} gradient ops"
     if by_device.height == 1:
-        who = "all of them" if 1 < n == there else f"{n} of them"
+        who = "all of them" if 1 < n == there else f"{n:,} of them"
     where = homes if by_device.height == 1 else "another device"
     return (
-        f"{there} of {ops} ran on {short_device(worst, devices)}; {who} {belong} on "
+        f"{there:,} of {ops} ran on {short_device(worst, devices)}; {who} {belong} on "
         f"{where}: {format_us(summary.misplaced_us)} of "
         f"{format_us(summary.gradient_us)} of gradient time."
     )

@@ -172,7 +172,11 @@ def _truth(plain: _Traced, colocated: _Traced) -> Truth:
             for node in here
             if (twin := twins.twin_of(node)) is not None
         },
-        by_name={node: there[node] for node in here if node in there},
+        by_name={
+            node: there[node]
+            for node in here
+            if node in there and not twins.is_unsettled(node)
+        },
         gradients=gradients,
         forward=dict(_forward(here, plain.notes)),
         plain_devices=here,

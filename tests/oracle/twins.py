@@ -49,17 +49,18 @@ class Twins:
         if built is None:
             return node if node in self._there else None
         twin = self._sums.get(built, built)
-        if twin is None or self._is_unsettled(built):
+        if twin is None or self.is_unsettled(node):
             return None
         candidates = (node.replace(built, twin), twin, self._rewritten.get(twin))
         return next((c for c in candidates if c in self._there), None)
 
-    def _is_unsettled(self, built: str) -> bool:
-        """Return whether ``built`` is a tape's sum that no gradient function takes.
+    def is_unsettled(self, node: str) -> bool:
+        """Return whether ``node`` is a tape's sum that no gradient function takes.
 
         It is the gradient of a variable. No rule of TensorFlow says where it goes.
         """
-        return (
+        built = self._plain.built_name(node)
+        return built is not None and (
             built.rpartition("/")[2].startswith("AddN")
             and built not in self._plain.forward
         )

@@ -41,7 +41,11 @@ _NO_EVIDENCE = frozenset(
         "_SOURCE",
     }
 )
-_STEERING = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration"})
+# What is left of a loop, a condition or a call and is where the whole was.
+_STEERING = re.compile(
+    r"(?!_cloop)(?P<loop>.+)/(?:LoopCond|switch_pred|pivot_[tf])/_\d+"
+)
+_CALL = re.compile(r"Func/(?P<call>.+)/input_control_node/_\d+")
 _READS = frozenset({"ReadVariableOp", "Identity", "ResourceGather"})
 
 
@@ -58,7 +62,7 @@ class Inference:
         self._facts = facts
         self._pairs = pairs
         self._scopes = self._find_scope_devices()
-        self._loops = self._find_loop_devices()
+        self._whole = self._find_whole_devices()
         self._found: dict[str, str | None] = {}
         self._by_forward = self._group_by_forward()
 
@@ -66,15 +70,15 @@ class Inference:
         """Return the device of a forward op that did not run; None if it is open."""
         if forward not in self._found:
             self._found[forward] = None  # an answer must not rest on itself
-            self._found[forward] = next(
-                (
-                    device
-                    for rule in (self._fused, self._loop, self._scope, self._between)
-                    if (device := rule(forward))
-                ),
-                None,
-            )
+            self._found[forward] = self._ask(forward)
         return self._found[forward]
+
+    def _ask(self, forward: str) -> str | None:
+        # What a loop reads from other devices may draw its gradient there, so then
+        # its device is open, whatever is around it.
+        if forward in self._whole:
+            return _only(self._whole[forward])
+        return self._fused(forward) or self._scope(forward) or self._between(forward)
 
     def device_of_scope(self, scope: str) -> str | None:
         """Return the device of all forward ops right in ``scope``; None if several."""
@@ -91,14 +95,6 @@ class Inference:
         }
         return _only(takers)
 
-    def _loop(self, forward: str) -> str | None:
-        """Return the device of a loop or condition that was taken apart.
-
-        What it reads from other devices may draw its gradient there, so then the
-        device is open.
-        """
-        return _only(self._loops.get(forward, ()))
-
     def _scope(self, forward: str) -> str | None:
         scope = forward.rpartition("/")[0]
         return self.device_of_scope(scope) if scope else None
@@ -109,24 +105,23 @@ class Inference:
         The gradient of an op takes the op's inputs, and the gradients of the ops
         that took its output.
         """
-        around = set()
+        taken: set[str | None] = set()
+        takers: set[str | None] = set()
         for member in self._by_forward.get(forward, ()):
             for producer in self._facts.producers.get(member, ()):
-                around |= self._neighbour_devices(producer, forward)
-        return _only(around)
+                if self._facts.type_of(producer) in _NO_EVIDENCE - {"Identity"}:
+                    continue
+                pair = self._pairs.get(producer)
+                if pair is None:
+                    taken.update(self._facts.ran_on.get(producer, ()))
+                elif pair.forward_op not in {None, forward}:
+                    takers.add(self._forward_device(pair.forward_op or ""))
+        # At the end of the forward pass nothing takes the op, and it may well be
+        # elsewhere than what it takes.
+        return _only(taken | takers) if takers else None
 
-    def _neighbour_devices(self, producer: str, forward: str) -> set[str | None]:
-        pair = self._pairs.get(producer)
-        if pair is None:
-            if self._facts.type_of(producer) in _NO_EVIDENCE - {"Identity"}:
-                return set()
-            return set(self._facts.ran_on.get(producer, ()))
-        if pair.forward_op in {None, forward}:
-            return set()
-        if self._facts.type_of(producer) in _NO_EVIDENCE:
-            return set()
-        ran_on = self._facts.ran_on.get(pair.forward_op or "", ())
-        return {_only(ran_on) or self.device_of(pair.forward_op or "")}
+    def _forward_device(self, forward: str) -> str | None:
+        return _only(self._facts.ran_on.get(forward, ())) or self.device_of(forward)
 
     def _find_scope_devices(self) -> dict[str, set[str]]:
         """Return scope to the devices of the forward ops right in it."""
@@ -142,21 +137,20 @@ class Inference:
             found.setdefault(scope, set()).update(devices)
         return found
 
-    def _find_loop_devices(self) -> dict[str, set[str]]:
-        """Return loop or condition to the devices of what it was taken apart into.
-
-        That is what steers it, and what it reads of variables.
-        """
+    def _find_whole_devices(self) -> dict[str, set[str]]:
+        """Return what was taken apart to the devices of what steers it and it reads."""
         found: dict[str, set[str]] = {}
         for name, devices in self._facts.ran_on.items():
-            kind = self._facts.op_type[name]
-            if kind in _STEERING and names.copied_from(name):
-                found.setdefault(_holder(name), set()).update(devices)
+            if match := _STEERING.fullmatch(name):
+                found.setdefault(match["loop"], set()).update(devices)
         for name, devices in self._facts.ran_on.items():
             if self._facts.op_type[name] == "ReadVariableOp":
                 for scope in _scopes_of(name):
                     if scope in found:
                         found[scope].update(devices)
+        for name, devices in self._facts.ran_on.items():
+            if match := _CALL.fullmatch(name):
+                found.setdefault(match["call"], set()).update(devices)
         return found
 
     def _group_by_forward(self) -> dict[str, list[str]]:
@@ -171,11 +165,6 @@ def _only(devices: Iterable[str | None]) -> str | None:
     """Return the one device of ``devices``; None when there are none or several."""
     found = set(devices)
     return found.pop() if len(found) == 1 else None
-
-
-def _holder(name: str) -> str:
-    """Return the loop that ``while/merge/_7`` or ``while/a/b_switch/_8`` is part of."""
-    return re.sub(r"/(?:[^/]+|[^/].*_switch)/_\d+$", "", name)
 
 
 def _scopes_of(name: str) -> Iterator[str]:

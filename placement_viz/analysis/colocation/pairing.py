@@ -7,6 +7,8 @@ gradient scope, or its name holds ``<F>_grad/`` for a forward op F that exists.
 
 from __future__ import annotations
 
+import re
+
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.loop_counters import pair_loop_counters
@@ -14,6 +16,8 @@ from placement_viz.analysis.colocation.pairs import Pair, Rule
 from placement_viz.analysis.colocation.readings import Reader
 
 __all__ = ["pair_gradients"]
+
+_UPDATE = re.compile(r"(?:Resource)?(?:Sparse)?(?:Apply|Scatter)|Assign")
 
 
 def pair_gradients(facts: Facts) -> dict[str, Pair]:
@@ -85,8 +89,19 @@ def _pair_by_consumers(facts: Facts, pairs: dict[str, Pair]) -> None:
         )
         if found:
             pairs[name] = Pair(found.forward_op, Rule.CONSUMER, scope)
+        elif variable := _updated_variable(name, facts):
+            pairs[name] = Pair(variable, Rule.UPDATE, scope)
         elif origin := _common_producer(name, facts, pairs):
             pairs[name] = Pair(origin, Rule.SUMMANDS, scope)
+
+
+def _updated_variable(name: str, facts: Facts) -> str | None:
+    """Return the variable that an optimiser updates with ``name``, or the update."""
+    for consumer in facts.consumers.get(name, ()):
+        if _UPDATE.match(facts.type_of(consumer)):
+            variable = facts.producers[consumer][0]
+            return variable if facts.is_known(variable) else consumer
+    return None
 
 
 def _common_producer(name: str, facts: Facts, pairs: dict[str, Pair]) -> str | None:

@@ -15,6 +15,7 @@ class Rule(enum.Enum):
     GRAPH_NAME = ("its name holds the forward op, which is in the graph", "graph", 1.0)
     TRACE_NAME = ("its name holds the forward op, which ran", "trace", 0.95)
     CONSUMER = ("it is made for the gradient of that op", "trace", 0.9)
+    UPDATE = ("an optimiser updates that variable with it", "trace", 0.9)
     SUMMANDS = ("it sums gradients of what that op made", "dataflow", 0.8)
     LOOP = ("it counts the iterations of the loop that ends there", "dataflow", 0.8)
     TAPE_TYPE = ("its scope holds one op whose gradient it can be", "trace", 0.8)

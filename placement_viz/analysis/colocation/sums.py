@@ -25,7 +25,8 @@ __all__ = ["place_sums"]
 _SUM = re.compile(r"AddN(?:_(\d+))?")
 # More sums than any model has; a larger number in a name is none.
 _MOST_MISSING = 100_000
-_ARE_MADE_FOR_OTHERS = frozenset({Rule.CONSUMER, Rule.SUMMANDS, Rule.NONE})
+_TWO = 2
+_ARE_MADE_FOR_OTHERS = frozenset({Rule.CONSUMER, Rule.SUMMANDS, Rule.UPDATE, Rule.NONE})
 
 
 def place_sums(
@@ -109,6 +110,10 @@ class _Totals:
 
     def _split(self, name: str) -> tuple[str | None, ...] | None:
         devices = [self._device_of(each) for each in self._summands(name)]
+        if len(devices) == _TWO and None in devices:
+            # Two summands make one op, wherever they are: here or there.
+            home = self._beside_forward_op(name)
+            return (home if home in devices else None,)
         if None in devices:
             return None
         counts = collections.Counter(devices)

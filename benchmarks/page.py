@@ -1,0 +1,101 @@
+"""How long a person waits for the page: a real server and a real browser."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+
+from benchmarks.generate import generate_run
+from benchmarks.report import report
+from tests import browser
+
+_REPEATS = 5
+_ROOT = pathlib.Path(__file__).parent.parent
+# Counts frames from the moment a file is chosen until one shows bars.
+_WATCH = """
+window.chosen = window.drawn = 0;
+document.querySelector("#upload input[type=file]").addEventListener(
+    "change", () => { window.chosen = performance.now(); }, true);
+const look = () => {
+    const bars = document.querySelectorAll("#timeline .bars .point").length;
+    if (window.chosen && bars && !window.drawn) { window.drawn = performance.now(); }
+    else { requestAnimationFrame(look); }
+};
+look();
+"""
+
+
+def bench_page() -> None:
+    """Time the start of the app, and a file from being chosen to being drawn."""
+    starts = []
+    for _ in range(_REPEATS):
+        with _served() as (_, seconds):
+            starts.append(seconds)
+    report("python app.py until the page is served", starts)
+    if not browser.is_installed():
+        print("the page is not measured: apt-get install chromium chromium-driver")
+        return
+    for n_ops in (10_000, 100_000):
+        _bench_upload(n_ops)
+
+
+def _bench_upload(n_ops: int) -> None:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        _served() as (address, _),
+    ):
+        run = pathlib.Path(folder) / "timeline.json"
+        run.write_text(json.dumps(generate_run(n_ops), indent=4), encoding="utf-8")
+        seconds = []
+        for number in range(_REPEATS):
+            profile = pathlib.Path(folder) / str(number)
+            profile.mkdir()
+            driver = browser.start(profile)
+            page = browser.Page(driver, address)
+            page.open()
+            page.script(_WATCH)
+            page.upload(run)
+            drawn = page.until(
+                lambda page=page: (
+                    page.script("return window.drawn - window.chosen") > 0
+                    and page.script("return window.drawn - window.chosen")
+                )
+            )
+            seconds.append(drawn / 1000)
+            driver.quit()
+    report(f"file chosen to timeline drawn: {n_ops:,} ops", seconds)
+
+
+@contextlib.contextmanager
+def _served() -> Iterator[tuple[str, float]]:
+    """Run the app on a free port; give its address and the seconds it took."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/"
+    start = time.perf_counter()
+    server = subprocess.Popen(
+        [sys.executable, "app.py"],
+        cwd=_ROOT,
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{address}_dash-layout").read()  # noqa: S310 - our own address
+                break
+            time.sleep(0.01)
+        yield address, time.perf_counter() - start
+    finally:
+        server.terminate()
+        server.wait()

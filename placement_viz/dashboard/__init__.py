@@ -1,0 +1,99 @@
+"""The app: a page in the browser for one run or two.
+
+``catalog`` holds the runs a person can open and ``sessions`` tells the persons apart;
+``layout``, ``parts``, ``panels`` and ``tables`` make the page; ``callbacks`` connects
+it, with one module for each view.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+from collections.abc import Sequence
+
+import dash
+import flask
+import waitress
+
+from placement_viz.dashboard import layout
+from placement_viz.dashboard.callbacks import add_callbacks
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.parts import say
+from placement_viz.dashboard.sessions import protect_server, session_id
+from placement_viz.errors import PlacementVizError
+
+__all__ = ["create_app", "serve"]
+
+_LOG = logging.getLogger(__name__)
+#: An upload travels in base64, a third larger, beside a little JSON.
+_MAX_REQUEST_BYTES = 420 * 2**20
+_THREADS = 8
+
+
+def create_app(
+    samples: Sequence[pathlib.Path] = (), runs: Sequence[pathlib.Path] = ()
+) -> dash.Dash:
+    """Return the app; its ``server`` is what a WSGI server runs.
+
+    Args:
+        samples: Run files that the start page offers. They are read when somebody
+            opens them, so a damaged one harms nobody else.
+        runs: Run files that every visitor can open; the first is shown at start.
+    """
+    catalog = Catalog(samples, runs)
+    server = flask.Flask("placement_viz")
+    server.config["MAX_CONTENT_LENGTH"] = _MAX_REQUEST_BYTES
+    app = dash.Dash(
+        __name__,
+        server=server,
+        title="placement_viz",
+        update_title="",
+        serve_locally=True,
+        index_string=layout.INDEX,
+        add_log_handler=False,
+        on_error=_report,
+    )
+    app.layout = lambda: layout.page(
+        catalog.listing(session_id()), app.config.requests_pathname_prefix
+    )
+    add_callbacks(app, catalog)
+    protect_server(server, app.csp_hashes())
+    return app
+
+
+def _report(error: Exception) -> None:
+    """Tell the person what failed, and the log when it is our own fault."""
+    if isinstance(error, PlacementVizError):
+        say(error)
+        return
+    _LOG.error("a callback failed", exc_info=error)
+    say(PlacementVizError("this could not be shown: a fault in placement_viz itself"))
+
+
+def serve(app: dash.Dash, host: str, port: int) -> None:
+    """Serve ``app`` until it is interrupted, and print where.
+
+    Args:
+        app: What :func:`create_app` returned.
+        host: Address to listen on.
+        port: Port to listen on.
+
+    Raises:
+        PlacementVizError: The address cannot be listened on.
+    """
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        listening = waitress.create_server(
+            app.server,
+            host=host,
+            port=port,
+            threads=_THREADS,
+            max_request_body_size=_MAX_REQUEST_BYTES,
+            ident=None,
+        )
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        message = f"{shown}:{port}: expected an address to listen on, found: {reason}"
+        raise PlacementVizError(message) from error
+    print(f"placement_viz is at http://{shown}:{port}/", flush=True)  # noqa: T201 - who starts a server wants to know where it is
+    listening.run()

@@ -1,0 +1,78 @@
+"""What happens when a person does something: load, call one pure function, return.
+
+The address is the only state: what a person does changes it, and the page follows.
+That part runs in the browser (``assets/dashboard.js``) and is connected here; what
+needs a run is in ``run_view``, ``compare_view`` and ``uploads``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash
+from dash import ClientsideFunction, Input, Output, State
+
+from placement_viz.dashboard import ids
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.compare_view import add_comparison
+from placement_viz.dashboard.run_view import add_run_view
+from placement_viz.dashboard.uploads import add_upload
+
+__all__ = ["add_callbacks"]
+
+
+def add_callbacks(app: dash.Dash, catalog: Catalog) -> None:
+    """Connect the page of ``app`` with the runs of ``catalog``."""
+    _add_browser_callbacks(app)
+    add_upload(app, catalog)
+    add_run_view(app, catalog)
+    add_comparison(app, catalog)
+
+
+def _add_browser_callbacks(app: dash.Dash) -> None:
+    """Connect the functions of ``assets/dashboard.js``.
+
+    Most have no output: they set what they change themselves, since Dash allows no
+    circle of callbacks and address and controls depend on each other.
+    """
+
+    def connect(name: str, *parts: Any, at_start: bool = False) -> None:
+        app.clientside_callback(
+            ClientsideFunction("placement", name),
+            *parts,
+            prevent_initial_call=not at_start,
+        )
+
+    connect("readAddress", Input(ids.ADDRESS, "search"), at_start=True)
+    connect("prepare", Input(ids.ADDRESS, "pathname"), at_start=True)
+    connect(
+        "arrange",
+        Output(ids.MAIN, "className"),
+        Input(ids.VIEW, "data"),
+        Input(ids.SHOWN, "data"),
+    )
+    connect(
+        "navigate",
+        Input(ids.GO, "data"),
+        Input(ids.RUN_PICKER, "value"),
+        Input(ids.VIEW_PICKER, "value"),
+        Input(ids.BASELINE, "value"),
+        Input(ids.CANDIDATE, "value"),
+        Input(ids.SWAP, "n_clicks"),
+        State(ids.BASELINE, "data"),
+    )
+    connect(
+        "choose",
+        Input(ids.TIMELINE, "clickData"),
+        Input(ids.GRADIENT_TABLE, "selectedRows"),
+        Input(ids.CLOSE_OP, "n_clicks"),
+    )
+    connect("zoom", Input(ids.TIMELINE, "relayoutData"))
+    connect("zoomComparison", Input(ids.COMPARE_TIMELINE, "relayoutData"))
+    connect("showWhole", Input(ids.WHOLE, "n_clicks"))
+    connect("showWindow", Input(ids.WINDOW, "data"))
+    connect("refine", Input(ids.DETAIL, "data"), State(ids.LEGEND, "value"))
+    connect("refineComparison", Input(ids.COMPARE_DETAIL, "data"))
+    connect("showClasses", Input(ids.LEGEND, "value"))
+    connect("outline", Input(ids.BOX, "data"))
+    connect("selectRow", Input(ids.OP, "data"), Input(ids.GRADIENT_TABLE, "rowData"))

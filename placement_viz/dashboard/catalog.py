@@ -1,0 +1,177 @@
+"""The runs a person can open: samples, files opened at start, and own uploads.
+
+Uploads belong to the browser session that sent them. All lookups are by label in
+tables made here; a label never becomes part of a path. Analyses are frozen, so all
+threads and sessions may share them.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import pathlib
+import threading
+from collections.abc import Iterable, Sequence
+
+from placement_viz import Analysis, analyze_run, load_run, parse_run
+from placement_viz.errors import UnknownNameError
+
+__all__ = ["Catalog", "Limits", "Listing"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How much a server keeps; what was used longest ago goes first.
+
+    Attributes:
+        runs: Uploads of one session.
+        sessions: Sessions that have uploads.
+        table_bytes: Size of the tables of all uploads together.
+        file_bytes: Content of one upload, unpacked.
+    """
+
+    runs: int = 8
+    sessions: int = 64
+    table_bytes: int = 2 * 2**30
+    file_bytes: int = 300 * 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """The labels of what one session can open, in order."""
+
+    uploads: tuple[str, ...]
+    opened: tuple[str, ...]
+    samples: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return all labels."""
+        return (*self.uploads, *self.opened, *self.samples)
+
+
+_Uploads = collections.OrderedDict[str, Analysis]
+
+
+class Catalog:
+    """Label to analysis, with uploads apart for each session."""
+
+    def __init__(
+        self,
+        samples: Sequence[pathlib.Path] = (),
+        runs: Sequence[pathlib.Path] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        """List the files; they are read when somebody first opens them.
+
+        Args:
+            samples: Files that the start page offers.
+            runs: Files that the person who started the server named.
+            limits: How much to keep.
+        """
+        self.limits = limits or Limits()
+        taken: set[str] = set()
+        self._opened = _labelled(runs, taken)
+        self._samples = _labelled(samples, taken)
+        self._reserved = frozenset(taken)
+        self._read: dict[str, Analysis] = {}
+        self._uploads: collections.OrderedDict[str, _Uploads] = (
+            collections.OrderedDict()
+        )
+        self._lock = threading.Lock()
+
+    def listing(self, session: str) -> Listing:
+        """Return the labels of what ``session`` can open."""
+        with self._lock:
+            uploads = tuple(self._uploads.get(session, ()))
+        return Listing(uploads, tuple(self._opened), tuple(self._samples))
+
+    def load(self, label: str, session: str) -> Analysis:
+        """Return the run called ``label``, analysed.
+
+        Raises:
+            UnknownNameError: The session has no such run.
+            TraceError: The file behind the label cannot be used.
+        """
+        with self._lock:
+            uploads = self._uploads.get(session)
+            if uploads and label in uploads:
+                self._uploads.move_to_end(session)
+                uploads.move_to_end(label)
+                return uploads[label]
+            if label in self._read:
+                return self._read[label]
+        path = self._opened.get(label) or self._samples.get(label)
+        if path is None:
+            message = (
+                f"no run named {label!r} in this session; uploads are only kept for "
+                "the browser that sent them, so upload the file again"
+            )
+            raise UnknownNameError(message)
+        # Read outside the lock: a large file must not hold up the other sessions.
+        analysis = analyze_run(load_run(path))
+        with self._lock:
+            return self._read.setdefault(label, analysis)
+
+    def add(self, filename: str, data: bytes, session: str) -> str:
+        """Analyse an upload and return its label, which no other run has.
+
+        Args:
+            filename: What the browser calls the file; only ever shown.
+            data: Its content, plain or gzipped.
+            session: Whose it is.
+
+        Raises:
+            TraceError: The file cannot be used; nothing is changed.
+        """
+        analysis = analyze_run(
+            parse_run(data, source=filename, limit_bytes=self.limits.file_bytes)
+        )
+        with self._lock:
+            uploads = self._uploads.setdefault(session, collections.OrderedDict())
+            label = _free_label(filename or "upload", {*uploads, *self._reserved})
+            uploads[label] = analysis
+            self._uploads.move_to_end(session)
+            self._evict(uploads)
+        return label
+
+    def _evict(self, newest: _Uploads) -> None:
+        """Drop what was used longest ago until all limits hold."""
+        while len(newest) > self.limits.runs:
+            newest.popitem(last=False)
+        while len(self._uploads) > self.limits.sessions or (
+            self._kept_bytes() > self.limits.table_bytes
+            and (len(self._uploads) > 1 or len(newest) > 1)
+        ):
+            session, uploads = next(iter(self._uploads.items()))
+            uploads.popitem(last=False)
+            if not uploads:
+                del self._uploads[session]
+
+    def _kept_bytes(self) -> int:
+        return sum(
+            int(table.estimated_size())
+            for uploads in self._uploads.values()
+            for analysis in uploads.values()
+            for table in (analysis.run.trace.ops, analysis.colocation.gradients)
+        )
+
+
+def _labelled(
+    paths: Iterable[pathlib.Path], taken: set[str]
+) -> dict[str, pathlib.Path]:
+    found = {}
+    for path in paths:
+        label = _free_label(path.name.removesuffix(".gz").removesuffix(".json"), taken)
+        taken.add(label)
+        found[label] = path
+    return found
+
+
+def _free_label(wanted: str, taken: Iterable[str]) -> str:
+    known = set(taken)
+    label, n = wanted, 1
+    while label in known:
+        n += 1
+        label = f"{wanted} ({n})"
+    return label

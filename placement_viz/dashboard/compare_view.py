@@ -1,0 +1,162 @@
+"""The comparison of two runs: its part of the page, and what fills it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash
+from dash import Input, Output, State, dcc, html
+from dash.exceptions import PreventUpdate
+
+from placement_viz.analysis import Comparison, compare_runs
+from placement_viz.dashboard import differences, ids, tables
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.parts import (
+    GRAPH_CONFIG,
+    bars_of,
+    card,
+    legend_labels,
+    look_named,
+    say,
+    window_of,
+)
+from placement_viz.dashboard.sessions import session_id
+from placement_viz.errors import PlacementVizError
+from placement_viz.figures import Look, comparison_figure
+from placement_viz.reports.sentences import comparison_headline
+from placement_viz.units import format_count
+
+__all__ = [
+    "COMPARISON_IDS",
+    "add_comparison",
+    "comparison_parts",
+    "comparison_shell",
+]
+
+#: What :func:`comparison_parts` fills: id and property.
+COMPARISON_IDS = (
+    (ids.COMPARE_BODY, "className"),
+    (ids.COMPARE_HEADLINE, "children"),
+    (ids.COMPARE_NOTICES, "children"),
+    (ids.COMPARE_FACTS, "children"),
+    (ids.COMPARE_TIMELINE, "figure"),
+    (ids.MOVES_CAPTION, "children"),
+    (ids.MOVES_TABLE, "rowData"),
+    (ids.COMPARE_DEVICES, "children"),
+    (ids.COMPARE_ONLY, "children"),
+)
+
+
+def comparison_shell() -> html.Div:
+    """Return the comparison before two runs are chosen."""
+    timelines = card(
+        [
+            html.H3("Both timelines, aligned at their first op"),
+            html.Div(legend_labels(), className="legend"),
+        ],
+        html.Div(
+            dcc.Graph(id=ids.COMPARE_TIMELINE, config=GRAPH_CONFIG, figure={}),
+            className="graph",
+        ),
+    )
+    moves = card(
+        [
+            html.H3("What moved"),
+            html.Span(id=ids.MOVES_CAPTION, className="muted"),
+        ],
+        html.Div(tables.moves_grid(ids.MOVES_TABLE), className="table"),
+    )
+    devices = card(
+        [html.H3("Devices")], html.Div(id=ids.COMPARE_DEVICES, className="scroll")
+    )
+    only = card([html.H3("Ops of one run only")], html.Div(id=ids.COMPARE_ONLY))
+    return html.Div(
+        [
+            html.H2("Choose two runs of the same program.", id=ids.COMPARE_HEADLINE),
+            html.Ul(id=ids.COMPARE_NOTICES, className="notices"),
+            html.Div(id=ids.COMPARE_FACTS),
+            timelines,
+            html.Div(
+                [moves, html.Div([devices, only], className="stack")],
+                className="columns",
+            ),
+        ],
+        id=ids.COMPARE_BODY,
+        className="empty",
+    )
+
+
+def comparison_parts(
+    comparison: Comparison,
+    look: Look,
+    window_us: tuple[float, float] | None = None,
+) -> tuple[Any, ...]:
+    """Return the values for :data:`COMPARISON_IDS`."""
+    rows = tables.move_rows(comparison)
+    moved = format_count(comparison.moves.height, "op")
+    left_out = len(rows) < comparison.moves.height
+    doubt = differences.doubt(comparison)
+    devices = comparison.devices
+    return (
+        "filled",
+        comparison_headline(comparison),
+        [html.Li(doubt)] if doubt else [],
+        differences.steps_panel(comparison),
+        comparison_figure(comparison, look, window_us),
+        f"{moved}; listed: {len(rows):,}, the longest" if left_out else moved,
+        rows,
+        differences.devices_change_panel(comparison),
+        [
+            differences.only_panel("Before", comparison.only_baseline, devices),
+            differences.only_panel("After", comparison.only_candidate, devices),
+        ],
+    )
+
+
+def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
+    """Connect the comparison with the runs of ``catalog``."""
+
+    def compare(pair: dict[str, str]) -> Comparison:
+        session = session_id()
+        return compare_runs(
+            catalog.load(pair["baseline"], session),
+            catalog.load(pair["candidate"], session),
+        )
+
+    @app.callback(
+        [Output(part, prop) for part, prop in COMPARISON_IDS],
+        Input(ids.PAIR, "data"),
+        Input(ids.THEME, "data"),
+        State(ids.COMPARE_WINDOW, "data"),
+        prevent_initial_call=True,
+    )
+    def show_comparison(
+        pair: dict[str, str] | None,
+        theme: str | None,
+        window_us: list[float] | None,
+    ) -> Any:
+        if not pair or not theme:
+            raise PreventUpdate
+        try:
+            comparison = compare(pair)
+        except PlacementVizError as error:
+            say(error)
+            raise PreventUpdate from error
+        return comparison_parts(comparison, look_named(theme), window_of(window_us))
+
+    @app.callback(
+        Output(ids.COMPARE_DETAIL, "data"),
+        Input(ids.COMPARE_WINDOW, "data"),
+        State(ids.PAIR, "data"),
+        State(ids.THEME, "data"),
+        prevent_initial_call=True,
+    )
+    def refine_comparison(
+        window_us: list[float] | None, pair: dict[str, str] | None, theme: str | None
+    ) -> Any:
+        if not pair or not theme:
+            raise PreventUpdate
+        figure = comparison_figure(
+            compare(pair), look_named(theme), window_of(window_us)
+        )
+        return bars_of(figure)

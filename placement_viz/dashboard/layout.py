@@ -1,0 +1,231 @@
+"""The page before anything is shown in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import dcc, html
+
+from placement_viz.dashboard import ids, tables
+from placement_viz.dashboard.catalog import Listing
+from placement_viz.dashboard.compare_view import comparison_shell
+from placement_viz.dashboard.parts import (
+    GRAPH_CONFIG,
+    card,
+    legend_options,
+    picker_data,
+)
+from placement_viz.dashboard.start_page import start_page
+from placement_viz.figures import OpClass
+
+__all__ = ["INDEX", "page"]
+
+#: Larger uploads are refused by the browser before they are sent.
+_MAX_UPLOAD_BYTES = 300 * 2**20
+
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+  <head>
+    {%metas%}
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <title>{%title%}</title>
+    {%favicon%}
+    {%css%}
+  </head>
+  <body>
+    {%app_entry%}
+    <footer>
+      {%config%}
+      {%scripts%}
+      {%renderer%}
+    </footer>
+  </body>
+</html>"""
+
+
+def page(listing: Listing, root: str) -> dmc.MantineProvider:
+    """Return the whole page for a session that can open ``listing``.
+
+    Args:
+        listing: What it can open.
+        root: Address of the app on its server.
+    """
+    return dmc.MantineProvider(
+        [
+            *_memory(),
+            _header(listing, root),
+            html.Main(
+                [
+                    html.Div(id=ids.MESSAGE, **{"aria-live": "polite"}),
+                    start_page(listing, root),
+                    _run_view(),
+                    _compare_view(listing),
+                ],
+                id=ids.MAIN,
+                className="view-start",
+                **{"data-default-run": listing.opened[0] if listing.opened else ""},
+            ),
+        ],
+        defaultColorScheme="auto",
+        theme={
+            "fontFamily": "system-ui, -apple-system, 'Segoe UI', sans-serif",
+            "primaryColor": "teal",
+            "defaultRadius": "sm",
+        },
+    )
+
+
+def _memory() -> list[Any]:
+    return [
+        dcc.Location(id=ids.ADDRESS, refresh=False),
+        *(
+            dcc.Store(id=name)
+            for name in (ids.BOX, ids.COMPARE_DETAIL, ids.COMPARE_WINDOW, ids.DETAIL)
+        ),
+        *(
+            dcc.Store(id=name)
+            for name in (ids.GO, ids.OP, ids.PAIR, ids.RUN, ids.SHOWN, ids.THEME)
+        ),
+        *(dcc.Store(id=name) for name in (ids.VIEW, ids.WINDOW)),
+    ]
+
+
+def _header(listing: Listing, root: str) -> html.Header:
+    return html.Header(
+        [
+            html.H1(dcc.Link("placement_viz", href=f"{root}?start"), className="brand"),
+            dmc.SegmentedControl(
+                id=ids.VIEW_PICKER,
+                data=[
+                    {"value": "run", "label": "One run"},
+                    {"value": "compare", "label": "Compare"},
+                ],
+                value="run",
+                size="xs",
+                **{"aria-label": "View"},
+            ),
+            _picker(ids.RUN_PICKER, "Run", listing),
+            dcc.Upload(
+                [html.B("Open a timeline"), html.Span(" or drop it here")],
+                id=ids.UPLOAD,
+                multiple=True,
+                max_size=_MAX_UPLOAD_BYTES,
+                className="upload",
+                className_active="upload active",
+                className_reject="upload reject",
+                style={},
+                style_active={},
+                style_reject={},
+            ),
+            dmc.ColorSchemeToggle(
+                lightIcon=html.Span("☀", **{"aria-hidden": "true"}),
+                darkIcon=html.Span("☾", **{"aria-hidden": "true"}),
+                id="color-scheme",
+                variant="default",
+                size="md",
+                **{"aria-label": "Switch between dark and light"},
+            ),
+        ],
+        className="top",
+    )
+
+
+def _picker(picker_id: str, label: str, listing: Listing) -> html.Div:
+    return html.Div(
+        [
+            html.Label(label, htmlFor=picker_id),
+            dmc.Select(
+                id=picker_id,
+                data=picker_data(listing),
+                placeholder="choose a run",
+                searchable=True,
+                allowDeselect=False,
+                nothingFoundMessage="no such run",
+                size="xs",
+                maxDropdownHeight=420,
+            ),
+        ],
+        className="picker",
+    )
+
+
+def _run_view() -> html.Section:
+    devices = card([html.H3("Devices")], html.Div(id=ids.DEVICES, className="scroll"))
+    fixes = card([html.H3("What to change")], html.Div(id=ids.FIXES))
+    return html.Section(
+        [
+            html.H2(id=ids.HEADLINE),
+            html.P(id=ids.FACTS, className="muted"),
+            html.Ul(id=ids.NOTICES, className="notices"),
+            _timeline_card(),
+            html.Div([_gradients_card(), _details_card()], className="columns"),
+            html.Div([devices, fixes], className="columns"),
+        ],
+        className="run",
+    )
+
+
+def _timeline_card() -> html.Div:
+    head = [
+        html.H3("Timeline"),
+        html.Span(id=ids.CAPTION, className="muted"),
+        html.Button("Whole run", id=ids.WHOLE, className="quiet"),
+        dcc.Checklist(
+            id=ids.LEGEND,
+            options=legend_options(),
+            value=[op_class.value for op_class in OpClass],
+            inline=True,
+            className="legend",
+        ),
+    ]
+    graph = html.Div(
+        dcc.Graph(id=ids.TIMELINE, config=GRAPH_CONFIG, figure={}),
+        className="graph",
+        tabIndex=0,
+        role="group",
+        **{
+            "aria-label": "Timeline. Plus and minus zoom, arrow left and right move, 0 "
+            "shows the whole run. The table below lists the same gradient ops."
+        },
+    )
+    return card(head, graph)
+
+
+def _gradients_card() -> html.Div:
+    head = [
+        html.H3("Gradient ops"),
+        html.Span(id=ids.GRADIENT_CAPTION, className="muted"),
+    ]
+    table = html.Div(tables.gradient_grid(ids.GRADIENT_TABLE), className="table")
+    return card(head, table)
+
+
+def _details_card() -> html.Div:
+    return card(
+        [
+            html.H3("Chosen op"),
+            html.Button("Close", id=ids.CLOSE_OP, className="quiet"),
+        ],
+        html.Div(id=ids.DETAILS, **{"aria-live": "polite"}),
+        className="card details",
+    )
+
+
+def _compare_view(listing: Listing) -> html.Section:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    _picker(ids.BASELINE, "Before", listing),
+                    html.Button("⇄ Swap", id=ids.SWAP, className="quiet"),
+                    _picker(ids.CANDIDATE, "After", listing),
+                ],
+                className="pair",
+            ),
+            comparison_shell(),
+        ],
+        id=ids.COMPARE,
+        className="compare",
+    )

@@ -1,0 +1,125 @@
+"""Small parts that several views of the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash
+import plotly.graph_objects as go
+from dash import html
+
+from placement_viz.dashboard import ids
+from placement_viz.dashboard.catalog import Listing
+from placement_viz.figures import DARK, LIGHT, MARKS, Look, OpClass
+
+__all__ = [
+    "GRAPH_CONFIG",
+    "bars_of",
+    "card",
+    "legend_labels",
+    "legend_options",
+    "look_named",
+    "picker_data",
+    "say",
+    "window_of",
+]
+
+GRAPH_CONFIG: dict[str, Any] = {
+    "displaylogo": False,
+    "showTips": False,
+    "doubleClick": "autosize",
+    "plotlyServerURL": "",
+    "displayModeBar": True,
+    "modeBarButtons": [
+        ["zoom2d", "pan2d"],
+        ["zoomIn2d", "zoomOut2d", "autoScale2d"],
+        ["toImage"],
+    ],
+    "toImageButtonOptions": {"filename": "placement_viz-timeline"},
+}
+
+
+def card(head: list[Any], *body: Any, **attributes: Any) -> html.Div:
+    """Return a framed part of the page with its title line."""
+    return html.Div(
+        [html.Div(head, className="card-head"), *body],
+        **{"className": "card", **attributes},
+    )
+
+
+def picker_data(listing: Listing) -> list[dict[str, Any]]:
+    """Return the choices of a run picker, grouped by where runs come from."""
+    groups = (
+        ("Your uploads", listing.uploads),
+        ("Opened", listing.opened),
+        ("Samples", listing.samples),
+    )
+    return [
+        {"group": title, "items": [{"value": x, "label": x} for x in labels]}
+        for title, labels in groups
+        if labels
+    ]
+
+
+def legend_labels(counts: Mapping[OpClass, int] | None = None) -> list[html.Span]:
+    """Return a swatch with a name for each class, the misplaced first.
+
+    With ``counts``, classes that the run does not have are left out.
+    """
+    return [
+        html.Span(
+            [
+                html.I(className=f"swatch {op_class.value}"),
+                mark.label,
+                html.Small(f" {counts[op_class]:,}") if counts else None,
+            ],
+            title=mark.meaning,
+            className="legend-item",
+        )
+        for op_class, mark in MARKS.items()
+        if _is_listed(op_class, counts)
+    ]
+
+
+def legend_options(counts: Mapping[OpClass, int] | None = None) -> list[dict[str, Any]]:
+    """Return the switches of the timeline's legend."""
+    return [
+        {"value": op_class.value, "label": label}
+        for op_class, label in zip(
+            (c for c in MARKS if _is_listed(c, counts)),
+            legend_labels(counts),
+            strict=True,
+        )
+    ]
+
+
+def _is_listed(op_class: OpClass, counts: Mapping[OpClass, int] | None) -> bool:
+    # That nothing is misplaced is worth saying, that nothing is exempt is not.
+    return not counts or op_class is OpClass.MISPLACED or counts[op_class] > 0
+
+
+def say(news: Exception | str) -> None:
+    """Show a line about what just happened; screen readers read it out."""
+    is_error = isinstance(news, Exception)
+    line = html.Div(
+        str(news),
+        role="alert" if is_error else "status",
+        className="error" if is_error else "news",
+    )
+    dash.set_props(ids.MESSAGE, {"children": line})
+
+
+def window_of(window_us: Sequence[float] | None) -> tuple[float, float] | None:
+    """Return a window as the page remembers it, as figures want it."""
+    return (window_us[0], window_us[1]) if window_us else None
+
+
+def bars_of(figure: go.Figure) -> list[dict[str, Any]]:
+    """Return the traces of ``figure`` alone: the page keeps its own axes."""
+    return list(figure.to_plotly_json()["data"])
+
+
+def look_named(theme: str) -> Look:
+    """Return the colours for what the page calls its colour scheme."""
+    return DARK if theme == DARK.name else LIGHT

@@ -1,0 +1,86 @@
+"""The timeline of one run: a bar for each op, a group of lines for each device."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import plotly.graph_objects as go
+
+from placement_viz.analysis import Analysis
+from placement_viz.figures.axes import dress_figure, show_window, whole_window
+from placement_viz.figures.bars import View, add_marks
+from placement_viz.figures.detail import MAX_MARKS
+from placement_viz.figures.marks import marks_table
+from placement_viz.figures.rows import place_rows
+from placement_viz.units import format_count, format_us
+
+__all__ = ["SELECTED", "op_box", "timeline_caption", "timeline_figure"]
+
+#: Name of the shape around the chosen op.
+SELECTED = "selected"
+
+_US = 1e-6
+
+
+def timeline_figure(analysis: Analysis, view: View | None = None) -> go.Figure:
+    """Return the timeline of ``analysis``, with time in seconds from its first op.
+
+    Trace ``k`` holds the ``k``-th class of :class:`OpClass`, empty or not, and is
+    named after it in ``meta``; ``customdata`` is the op's position in the trace.
+    """
+    run, view = analysis.run, view or View()
+    rows = place_rows(run.trace)
+    whole = whole_window(run.trace.span_us)
+    window = view.window_us or whole
+    marks = marks_table(run, analysis.colocation, rows, window, view.max_marks)
+    figure = go.Figure()
+    add_marks(figure, marks, dataclasses.replace(view, window_us=window))
+    dress_figure(figure, [rows], view.look)
+    show_window(figure, window, whole)
+    if view.op is not None and (box := op_box(analysis, view.op)):
+        figure.add_shape(
+            name=SELECTED,
+            type="rect",
+            line={"color": view.look.text, "width": 3},
+            **box,
+        )
+    return figure
+
+
+def timeline_caption(analysis: Analysis, max_marks: int = MAX_MARKS) -> str:
+    """Return what the timeline shows, and how it differs from the whole truth."""
+    trace = analysis.run.trace
+    caption = (
+        f"{format_count(trace.ops.height, 'op')} on "
+        f"{format_count(len(trace.devices), 'device')}, {format_us(trace.span_us)}"
+    )
+    if trace.ops.height > max_marks:
+        caption += "; narrow neighbours are drawn as one block: zoom in"
+    return caption
+
+
+def op_box(analysis: Analysis, op: int) -> dict[str, float] | None:
+    """Return the rectangle of an op in its timeline, ``x0``, ``x1``, ``y0``, ``y1``.
+
+    Args:
+        analysis: The run.
+        op: Position in its trace.
+
+    Returns:
+        Seconds and lines; None when there is no such op.
+    """
+    trace = analysis.run.trace
+    if not 0 <= op < trace.ops.height:
+        return None
+    start_us, duration_us, y = (
+        trace.ops[op]
+        .join(place_rows(trace).lines, on=["device", "row", "lane"])
+        .select("start_us", "duration_us", "y")
+        .row(0)
+    )
+    return {
+        "x0": start_us * _US,
+        "x1": (start_us + duration_us) * _US,
+        "y0": y - 0.5,
+        "y1": y + 0.5,
+    }

@@ -1,0 +1,108 @@
+"""A headless Chromium with the app in it, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import shutil
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1440,1200",
+)
+SECONDS = 20
+
+
+DRAWN = """
+const plot = document.querySelector('#timeline .js-plotly-plot');
+return plot && plot._fullData
+    ? plot._fullData.flatMap(t => Array.from(t.customdata || [])).length : 0;
+"""
+
+
+def is_installed():
+    """Return whether a browser and its driver are here."""
+    return bool(CHROMIUM and DRIVER)
+
+
+def start(profile):
+    """Return a driver of a new browser without a past.
+
+    Args:
+        profile: An empty folder of its own.
+    """
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(DRIVER))
+
+
+class Page:
+    """A browser with the app in it; waits instead of sleeping."""
+
+    def __init__(self, driver, address):
+        self.driver = driver
+        self.address = address
+
+    def open(self, query=""):
+        """Load the page and wait until it can be used."""
+        self.driver.get(self.address + query)
+        self.until(lambda: self.find("#upload input[type=file]"))
+        self.until(lambda: self.find("#gradient-table .ag-root"))
+
+    def find(self, selector):
+        """Return the first element of a selector."""
+        return self.driver.find_element("css selector", selector)
+
+    def text(self, selector):
+        """Return what a person reads there."""
+        return self.find(selector).text
+
+    def until(self, claim):
+        """Wait until a claim holds, and return it."""
+        from selenium.common.exceptions import WebDriverException
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        wait = WebDriverWait(
+            self.driver,
+            SECONDS,
+            poll_frequency=0.05,
+            ignored_exceptions=[WebDriverException],
+        )
+        return wait.until(lambda _: claim())
+
+    def until_text(self, selector, part):
+        """Wait for a part of a text."""
+        self.until(lambda: part in self.text(selector))
+
+    def upload(self, *paths):
+        """Choose files, as a person does."""
+        self.find("#upload input[type=file]").send_keys("\n".join(map(str, paths)))
+
+    def until_drawn(self, n_ops):
+        """Wait for a timeline of so many bars."""
+        self.until(lambda: self.driver.execute_script(DRAWN) == n_ops)
+
+    def script(self, source):
+        """Return what JavaScript in the page returns."""
+        return self.driver.execute_script(source)
+
+    def complaints(self):
+        """Return what the console calls severe."""
+        return [
+            entry["message"]
+            for entry in self.driver.get_log("browser")
+            if entry["level"] == "SEVERE"
+        ]

@@ -1,0 +1,338 @@
+"""The app as a person uses it, in a real browser."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import logging
+import threading
+
+import pytest
+
+from tests import browser
+from tests.builders import SAMPLES, TRACES
+
+pytestmark = [
+    pytest.mark.browser,
+    # The driver's connection is closed by the interpreter, not by selenium.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+ONE = TRACES / "one_misplaced_gradient.json"
+MENDED = TRACES / "same_step_colocated.json"
+MARKUP = TRACES / "markup_in_names.json"
+CUT_OFF = TRACES / "cut_off.json"
+
+PLOT = "document.querySelector('#timeline .js-plotly-plot')"
+MISPLACED = """
+const plot = document.querySelector('#timeline .js-plotly-plot');
+return Array.from(plot._fullData.find(t => t.meta === 'misplaced').customdata);
+"""
+OUTLINED = """
+const plot = document.querySelector('#timeline .js-plotly-plot');
+return (plot.layout.shapes || []).filter(s => s.name === 'selected').length;
+"""
+WINDOW = """
+return document.querySelector('#timeline .js-plotly-plot').layout.xaxis.range;
+"""
+HATCHED_BAR = "#timeline .bars .point path[style*='url']"
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Return the address of a server with two samples, one of them damaged."""
+    werkzeug = pytest.importorskip("werkzeug.serving")
+    from placement_viz.dashboard import create_app
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    app = create_app([ONE, MENDED, CUT_OFF, *sorted(SAMPLES.glob("towers-*.json"))])
+    server = werkzeug.make_server("127.0.0.1", 0, app.server, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def new_page(address, tmp_path):
+    """Return a function that starts a browser of its own, without a past."""
+    pytest.importorskip("selenium")
+    if not browser.is_installed():
+        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
+
+    with contextlib.ExitStack() as stack:
+
+        def start():
+            profile = tmp_path / f"profile-{len(list(tmp_path.iterdir()))}"
+            profile.mkdir()
+            driver = browser.start(profile)
+            stack.callback(driver.quit)
+            return browser.Page(driver, address)
+
+        yield start
+
+
+@pytest.fixture
+def page(new_page):
+    """Return the start page in a browser; its console must stay clean."""
+    page = new_page()
+    page.open()
+    yield page
+    assert page.complaints() == []
+
+
+def test_sample_is_one_click_away(page):
+    """A click on a sample shows its headline and its ops."""
+    page.find(".samples a").click()
+
+    page.until_text("#headline", "1 of them belongs on GPU:1")
+    page.until_drawn(4)
+    assert "run=one_misplaced_gradient" in page.driver.current_url
+
+
+def test_upload_shows_misplaced_ops_by_colour_and_hatch(page):
+    """An uploaded file is drawn with its misplaced op in a class of its own."""
+    page.upload(ONE)
+
+    page.until_text("#headline", "1 of them belongs on GPU:1")
+    page.until_drawn(4)
+    assert page.script(MISPLACED) == [2]
+    page.until(lambda: page.find(HATCHED_BAR))
+
+
+def test_gzipped_upload_opens(page, tmp_path):
+    """A gzipped timeline opens like a plain one."""
+    packed = tmp_path / "timeline.json.gz"
+    packed.write_bytes(gzip.compress(ONE.read_bytes()))
+
+    page.upload(packed)
+
+    page.until_text("#message", "Opened timeline.json.gz")
+    page.until_text("#headline", "1 of them belongs on GPU:1")
+
+
+def test_table_and_timeline_choose_the_same_op(page):
+    """A row outlines its bar and explains it, and a bar selects its row."""
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+
+    page.until(lambda: page.find(".ag-row[row-id='2'] [col-id='verdict']")).click()
+
+    page.until_text("#details", "belongs on GPU:1")
+    page.until(lambda: page.script(OUTLINED) == 1)
+    assert "op=2" in page.driver.current_url
+
+    click_on_bar(page, "colocated", 3)
+
+    page.until_text("#details", "At home")
+    page.until(lambda: page.find(".ag-row-selected[row-id='3']"))
+
+
+def test_closing_an_op_forgets_it(page):
+    """The details can be closed, and then nothing is outlined."""
+    page.open("?run=one_misplaced_gradient&op=2")
+    page.until(lambda: page.script(OUTLINED) == 1)
+
+    page.find("#close-op").click()
+
+    page.until_text("#details", "Choose an op")
+    page.until(lambda: page.script(OUTLINED) == 0)
+    assert "op=" not in page.driver.current_url
+
+
+def click_on_bar(page, op_class, op):
+    """Click in the middle of a bar, as a person does."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    where = page.script(f"""
+        const plot = document.querySelector('#timeline .js-plotly-plot');
+        const bar = plot._fullData.find(t => t.meta === '{op_class}');
+        const i = Array.from(bar.customdata).indexOf({op});
+        const x = plot._fullLayout.xaxis, y = plot._fullLayout.yaxis;
+        return [x._offset + x.d2p(bar.base[i] + bar.x[i] / 2),
+                y._offset + y.d2p(bar.y[i])];
+    """)
+    plot = page.find("#timeline .js-plotly-plot")
+    page.script("document.querySelector('#timeline').scrollIntoView({block: 'center'})")
+    size = plot.size
+    # Offsets count from the element's middle.
+    dx, dy = where[0] - size["width"] / 2, where[1] - size["height"] / 2
+    chain = ActionChains(page.driver)
+    chain.move_to_element_with_offset(plot, *offsets(plot, dx, dy)).pause(0.3).click()
+    chain.perform()
+
+
+def offsets(element, dx, dy):
+    """Return offsets from the middle as this selenium counts them."""
+    import selenium
+
+    major, minor = (int(n) for n in selenium.__version__.split(".")[:2])
+    if (major, minor) >= (4, 3):
+        return round(dx), round(dy)
+    # Older ones count from the upper left corner.
+    size = element.size
+    return round(dx + size["width"] / 2), round(dy + size["height"] / 2)
+
+
+def test_legend_switches_a_class_off(page):
+    """A class that is switched off is no longer drawn."""
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+
+    page.find("#legend label:has(input[value='forward'])").click()
+
+    page.until(
+        lambda: (
+            page.script(
+                "return document.querySelector('#timeline .js-plotly-plot')"
+                ".data.find(t => t.meta === 'forward').visible"
+            )
+            is False
+        )
+    )
+
+
+def test_two_runs_are_compared_and_swapped(page):
+    """The comparison says what moved, in both directions."""
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+    query = "?view=compare&baseline=one_misplaced_gradient&candidate="
+    page.open(query + "same_step_colocated")
+
+    page.until_text("#compare", "1 op moved; misplaced gradient ops 1 → 0")
+    page.until(lambda: page.find("#moves-table .ag-row [col-id='to_device']"))
+    assert page.text("#moves-table .ag-row [col-id='to_device']") == "GPU:1"
+
+    page.find("#swap").click()
+
+    page.until_text("#compare", "misplaced gradient ops 0 → 1")
+
+
+def test_two_files_dropped_together_are_compared(page):
+    """Two uploads at once open the comparison."""
+    page.upload(ONE, MENDED)
+
+    page.until_text("#compare", "misplaced gradient ops 1 → 0")
+    assert "view=compare" in page.driver.current_url
+
+
+def test_broken_upload_gives_a_message_and_loses_nothing(page):
+    """A damaged file is reported in a line, and the open run stays open."""
+    page.upload(ONE)
+    page.until_text("#headline", "belongs on GPU:1")
+    headline = page.text("#headline")
+
+    page.upload(CUT_OFF)
+
+    page.until_text("#message", "cut_off.json:")
+    assert page.find("#message [role=alert]")
+    assert page.text("#headline") == headline
+    assert page.script(browser.DRAWN) == 4
+
+
+def test_broken_sample_gives_a_message(page):
+    """A damaged sample is reported when it is opened, and the page lives on."""
+    page.driver.find_element("link text", "cut_off").click()
+    page.until_text("#message", "cut_off.json:")
+
+    page.driver.find_element("link text", "one_misplaced_gradient").click()
+
+    page.until_text("#headline", "belongs on GPU:1")
+
+
+def test_link_reproduces_run_op_and_window(page):
+    """An address brings back the run, the chosen op and the part looked at."""
+    page.open("?run=one_misplaced_gradient&op=2&from=90&to=170")
+
+    page.until_text("#headline", "belongs on GPU:1")
+    page.until_text("#details", "gradients/tower_1/mm_grad/MatMul")
+    page.until_drawn(4)
+    page.until(lambda: page.script(OUTLINED) == 1)
+    assert page.script(WINDOW) == pytest.approx([90e-6, 170e-6])
+
+
+def test_zoom_is_in_the_address(page):
+    """A zoom changes the address, and the whole run is bare again."""
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+
+    page.script("document.querySelector('#timeline').parentElement.focus()")
+    page.driver.switch_to.active_element.send_keys("+")
+
+    page.until(lambda: "from=" in page.driver.current_url)
+    page.find("#whole-run").click()
+    page.until(lambda: "from=" not in page.driver.current_url)
+
+
+def test_sessions_do_not_see_each_others_uploads(new_page):
+    """An upload opens only in the browser that sent it."""
+    mine, theirs = new_page(), new_page()
+    mine.open()
+    mine.upload(ONE)
+    mine.until_text("#headline", "belongs on GPU:1")
+
+    theirs.open("?run=one_misplaced_gradient.json")
+
+    theirs.until_text("#message", "no run named 'one_misplaced_gradient.json'")
+    assert "one_misplaced_gradient.json" not in theirs.text(".samples")
+
+
+def test_names_with_markup_are_text(page):
+    """Tags in names are shown, not obeyed: in table, details and tooltip."""
+    page.upload(MARKUP)
+    page.until_drawn(3)
+    page.until(lambda: page.find(".ag-row[row-id='1'] [col-id='name']")).click()
+    page.until_text("#details", "<script>document.title='broken'</script>")
+
+    click_on_bar(page, "misplaced", 1)
+
+    page.until_text("#timeline .hoverlayer", "<b>bold</b>")
+    assert "<b>bold</b>" in page.text(".ag-row[row-id='1'] [col-id='name']")
+    assert page.driver.title == "placement_viz"
+    assert (
+        page.driver.find_elements("css selector", "#details b, #details script") == []
+    )
+
+
+def test_dark_mode_is_switched_and_remembered(page):
+    """The switch changes page and timeline, also after a reload."""
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+    colour = "return " + PLOT + ".layout.paper_bgcolor"
+    assert page.script(colour) == "#ffffff"
+
+    page.find("#color-scheme").click()
+
+    page.until(lambda: page.script(colour) == "#151b22")
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+    assert page.script(colour) == "#151b22"
+
+
+def test_nothing_is_asked_of_another_host(page):
+    """All resources of a page with a run come from the app itself."""
+    page.open("?run=one_misplaced_gradient&op=2")
+    page.until_text("#details", "belongs on GPU:1")
+
+    hosts = page.script(
+        "return [...new Set(performance.getEntriesByType('resource')"
+        ".map(e => new URL(e.name).origin))]"
+    )
+    assert hosts == [page.address.rstrip("/")]
+
+
+def test_controls_have_names(page):
+    """Each control that takes input has a label."""
+    page.open("?run=one_misplaced_gradient")
+    page.until_drawn(4)
+
+    nameless = page.script("""
+        return [...document.querySelectorAll('main input, header input, button')]
+            .filter(e => e.offsetParent && !e.closest('.ag-root-wrapper')
+                && !e.labels?.length && !e.ariaLabel && !e.textContent.trim()
+                && !e.getAttribute('aria-labelledby'))
+            .map(e => e.outerHTML)
+    """)
+    assert nameless == []

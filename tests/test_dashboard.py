@@ -1,0 +1,303 @@
+"""The app without a browser: who may open what, and what the page is made of."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+import subprocess
+import sys
+
+import pytest
+
+from placement_viz import analyze_run, compare_runs, load_run
+from placement_viz.dashboard import create_app, tables
+from placement_viz.dashboard.catalog import Catalog, Limits
+from placement_viz.dashboard.compare_view import COMPARISON_IDS, comparison_parts
+from placement_viz.dashboard.differences import doubt
+from placement_viz.dashboard.run_view import op_answer, run_parts
+from placement_viz.dashboard.sessions import COOKIE
+from placement_viz.dashboard.uploads import decode_upload, destination
+from placement_viz.errors import TraceError, TraceFormatError, UnknownNameError
+from placement_viz.figures import DARK, LIGHT, OpClass
+from tests.builders import ROOT, TRACES, op, run
+
+ONE = TRACES / "one_misplaced_gradient.json"
+MENDED = TRACES / "same_step_colocated.json"
+MARKUP = TRACES / "markup_in_names.json"
+CUT_OFF = TRACES / "cut_off.json"
+STYLE = ROOT / "placement_viz" / "dashboard" / "assets" / "style.css"
+
+
+def text_of(component):
+    """Return all text of a component, tags aside."""
+    if component is None:
+        return ""
+    if isinstance(component, str | int | float):
+        return str(component)
+    if isinstance(component, list | tuple):
+        return " ".join(text_of(each) for each in component)
+    return text_of(getattr(component, "children", None))
+
+
+def test_samples_and_runs_are_listed_by_name():
+    """A label is a file's name without its ending, and no two are alike."""
+    catalog = Catalog(samples=[ONE, MENDED], runs=[ONE])
+
+    listing = catalog.listing("s")
+
+    assert listing.opened == ("one_misplaced_gradient",)
+    assert listing.samples == ("one_misplaced_gradient (2)", "same_step_colocated")
+
+
+def test_upload_belongs_to_its_session():
+    """A label of another session is as unknown as one that never was."""
+    catalog = Catalog()
+    label = catalog.add("timeline.json", ONE.read_bytes(), "mine")
+
+    assert catalog.load(label, "mine").run.source == "timeline.json"
+    assert catalog.listing("theirs").labels == ()
+    with pytest.raises(UnknownNameError, match="upload the file again"):
+        catalog.load(label, "theirs")
+
+
+def test_uploads_of_one_name_are_kept_apart():
+    """Two files called timeline.json can be compared."""
+    catalog = Catalog(samples=[ONE])
+
+    labels = [catalog.add("timeline.json", p.read_bytes(), "s") for p in (ONE, MENDED)]
+
+    assert labels == ["timeline.json", "timeline.json (2)"]
+
+
+def test_upload_cannot_stand_in_for_a_sample():
+    """An upload with the name of a sample gets a label of its own."""
+    catalog = Catalog(samples=[ONE])
+
+    label = catalog.add("one_misplaced_gradient", MENDED.read_bytes(), "s")
+
+    assert label != "one_misplaced_gradient"
+    assert catalog.load("one_misplaced_gradient", "s").run.source == str(ONE)
+
+
+def test_label_is_never_a_path():
+    """A label that looks like a path opens nothing."""
+    catalog = Catalog(samples=[ONE])
+
+    for label in (str(MENDED), "../traces/same_step_colocated", "/etc/hostname"):
+        with pytest.raises(UnknownNameError):
+            catalog.load(label, "s")
+
+
+def test_broken_upload_changes_nothing():
+    """A file that cannot be used leaves the catalog as it was."""
+    catalog = Catalog()
+    catalog.add("timeline.json", ONE.read_bytes(), "s")
+
+    with pytest.raises(TraceError):
+        catalog.add("broken.json", CUT_OFF.read_bytes(), "s")
+
+    assert catalog.listing("s").uploads == ("timeline.json",)
+
+
+def test_oldest_upload_of_a_full_session_goes():
+    """A session keeps so many uploads, those that were used last."""
+    catalog = Catalog(limits=Limits(runs=2))
+    for name in ("a", "b"):
+        catalog.add(name, ONE.read_bytes(), "s")
+    catalog.load("a", "s")
+
+    catalog.add("c", ONE.read_bytes(), "s")
+
+    assert set(catalog.listing("s").uploads) == {"a", "c"}
+
+
+def test_sessions_and_bytes_are_bounded():
+    """Uploads of the session that was idle longest make room for new ones."""
+    few = Catalog(limits=Limits(sessions=2))
+    small = Catalog(limits=Limits(table_bytes=1))
+    for session in ("one", "two", "three"):
+        few.add("t", ONE.read_bytes(), session)
+        small.add("t", ONE.read_bytes(), session)
+
+    assert [len(few.listing(s).uploads) for s in ("one", "two", "three")] == [0, 1, 1]
+    assert [len(small.listing(s).uploads) for s in ("one", "two", "three")] == [0, 0, 1]
+
+
+def test_upload_may_not_unpack_without_end():
+    """A small file that unpacks to more than the limit is refused."""
+    catalog = Catalog(limits=Limits(file_bytes=1000))
+    bomb = gzip.compress(b" " * 100_000)
+
+    with pytest.raises(TraceFormatError, match="at most 1000 B"):
+        catalog.add("bomb.json.gz", bomb, "s")
+
+
+def test_upload_is_decoded():
+    """The browser's data address becomes the bytes of the file."""
+    encoded = base64.b64encode(b"{}").decode()
+
+    assert decode_upload(f"data:application/json;base64,{encoded}", "f") == b"{}"
+
+
+@pytest.mark.parametrize("contents", ["", "no comma", "data:;base64,@@", ",é"])
+def test_odd_uploads_give_one_error(contents):
+    """What is no base64 is reported with the name of the file."""
+    with pytest.raises(TraceFormatError, match=r"^f\.json: expected an upload"):
+        decode_upload(contents, "f.json")
+
+
+def test_uploads_lead_to_a_view():
+    """One upload opens the run, two the comparison in the order given."""
+    assert destination(["a"]) == {"view": "run", "run": "a"}
+    assert destination(["a", "b"]) == {
+        "view": "compare",
+        "baseline": "a",
+        "candidate": "b",
+    }
+
+
+def test_misplaced_ops_come_first_in_the_table():
+    """The table begins with what is wrong, and names devices shortly."""
+    rows = tables.gradient_rows(analyze_run(load_run(ONE)))
+
+    assert [row["verdict"] for row in rows] == ["misplaced", "colocated"]
+    assert rows[0]["ran_on"] == "GPU:0"
+    assert rows[0]["belongs_on"] == "GPU:1"
+    assert rows[0]["op"] == "2"
+
+
+def test_table_says_what_it_leaves_out():
+    """A table that is cut keeps the misplaced ops and says so."""
+    analysis = analyze_run(load_run(ONE))
+
+    assert len(tables.gradient_rows(analysis, max_rows=1)) == 1
+    assert "listed: 1" in tables.gradient_caption(analysis, max_rows=1)
+    assert "listed" not in tables.gradient_caption(analysis)
+
+
+def test_op_is_explained():
+    """The details say what is wrong, what to change and where the forward op ran."""
+    details, box = op_answer(analyze_run(load_run(ONE)), 2)
+
+    text = text_of(details)
+    assert "belongs on GPU:1" in text
+    assert "colocate_gradients_with_ops" in text
+    assert "tower_1/mm, on GPU:1" in text
+    assert box["x0"] == pytest.approx(100e-6)
+
+
+@pytest.mark.parametrize("number", [None, -1, 4, 10**9])
+def test_op_that_is_not_there_is_said_so(number):
+    """No op, or one from an old link, gives a sentence and no outline."""
+    details, box = op_answer(analyze_run(load_run(ONE)), number)
+
+    assert text_of(details)
+    assert box is None
+
+
+def test_markup_stays_text_in_the_page():
+    """Names reach the page as children, never as markup."""
+    details, _ = op_answer(analyze_run(load_run(MARKUP)), 1)
+
+    assert "<script>" in text_of(details)
+    assert "dangerously" not in str(details)
+
+
+@pytest.mark.parametrize("path", [ONE, MENDED, MARKUP, *sorted(TRACES.glob("z*.json"))])
+def test_view_of_a_run_is_filled(path):
+    """Every run has a headline, and as many parts as there are places."""
+    headline, *rest = run_parts(analyze_run(load_run(path)))
+
+    assert headline.endswith(".")
+    assert len(rest) == 8
+
+
+def test_comparison_is_filled():
+    """A comparison has a value for each of its places."""
+    comparison = compare_runs(load_run(ONE), load_run(MENDED))
+
+    parts = dict(zip(COMPARISON_IDS, comparison_parts(comparison, LIGHT), strict=True))
+
+    (row,) = parts["moves-table", "rowData"]
+    assert (row["from_device"], row["to_device"]) == ("GPU:0", "GPU:1")
+    assert row["kind"] == "fixed"
+    assert doubt(comparison) is None
+
+
+def test_strangers_are_not_compared_silently():
+    """Two runs without a common op are compared with a warning."""
+    comparison = compare_runs(run(op("a")), run(op("b")))
+
+    assert "same program" in doubt(comparison)
+
+
+@pytest.fixture
+def client():
+    """Return a browser without a screen."""
+    return create_app([ONE, CUT_OFF]).server.test_client()
+
+
+def test_page_sets_one_session_cookie(client):
+    """The cookie is random, out of reach of scripts, and sent once."""
+    first = client.get("/")
+
+    cookie = first.headers["Set-Cookie"]
+    assert re.match(rf"{COOKIE}=[\w-]{{43}};", cookie)
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Set-Cookie" not in client.get("/").headers
+
+
+def test_answers_forbid_what_is_not_ours(client):
+    """Every answer says that the page may load from here only."""
+    for path in ("/", "/_dash-layout", "/assets/style.css"):
+        answer = client.get(path)
+
+        assert answer.status_code == 200
+        assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_page_names_no_other_host(client):
+    """Scripts and styles of the page are paths on this server."""
+    page = client.get("/").get_data(as_text=True)
+
+    found = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert found
+    assert all(each.startswith("/") for each in found)
+
+
+def test_layout_is_made_for_the_session(client):
+    """The start page offers the samples, damaged ones too, and reads none."""
+    layout = client.get("/_dash-layout").get_data(as_text=True)
+
+    assert "one_misplaced_gradient" in layout
+    assert "cut_off" in layout
+
+
+def test_style_has_the_colours_of_the_figures():
+    """The legend and the bars of a class have the same colour, light and dark."""
+    light, dark = (
+        STYLE.read_text(encoding="utf-8")
+        .split("prefers", maxsplit=1)[0]
+        .split('data-mantine-color-scheme="dark"', maxsplit=1)
+    )
+    for look, part in ((LIGHT, light), (DARK, dark)):
+        for op_class in OpClass:
+            assert f"--{op_class.value}: {look.fills[op_class]};" in part
+
+
+def test_starting_needs_no_tensorflow():
+    """The app is up without TensorFlow, which takes seconds to import."""
+    program = "import sys, app; print('tensorflow' in sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == "False"
