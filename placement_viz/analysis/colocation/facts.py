@@ -55,6 +55,23 @@ class Facts:
         """Return the nodes right in ``scope``, in the order of ``names``."""
         return self._by_scope.get(scope, ())
 
+    @property
+    def default_device(self) -> str | None:
+        """Return where TensorFlow puts what nothing constrains; None without devices.
+
+        Source:
+            The placer prefers GPU to CPU and then the lower number
+            (``core/common_runtime/placer.cc``).
+        """
+        devices = self.devices
+        gpus = (device for device in devices if "/device:GPU:" in device)
+        return next(gpus, next(iter(devices), None))
+
+    @functools.cached_property
+    def is_recorded(self) -> bool:
+        """Return whether the graph notes what its gradient ops differentiate."""
+        return any(node.forward is not None for node in self.nodes.values())
+
     def is_known(self, name: str) -> bool:
         """Return whether a node of this name ran or is in the graph."""
         return name in self.ran_on or name in self.nodes

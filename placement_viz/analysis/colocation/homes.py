@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 
 from placement_viz import names
+from placement_viz.analysis.colocation.entanglement import find_entangled
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.inference import Inference
 from placement_viz.analysis.colocation.pairs import Pair, Rule
@@ -74,11 +75,15 @@ class Homes:
         pair = self._pairs[name]
         forward = pair.forward_op
         if pair.rule is Rule.TAPE_SCOPE:
-            found = self._inference.device_of_scope(pair.forward_scope)
+            found = self._inference.device_of_scope(
+                pair.forward_scope
+            ) or self._inference.device_of(pair.forward_scope)
         elif forward is None:
             found = None
         elif forward in self._pairs:
             found = self.expected_device(forward)
+        elif forward in self._entangled:
+            found = None
         else:
             found = self.device_of(forward)
         self._found[name] = found
@@ -96,6 +101,12 @@ class Homes:
             if self.facts.type_of(scope) in _CALLS and scope in self._pairs:
                 yield scope
             scope = scope.rpartition("/")[0]
+
+    @functools.cached_property
+    def _entangled(self) -> frozenset[str]:
+        if self.facts.nodes:
+            return frozenset()
+        return find_entangled(self.facts, self._pairs)
 
     @functools.cached_property
     def _sums(self) -> Mapping[str, str | None]:

@@ -54,22 +54,33 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
         # The counter of the backward loop has a condition of its own.
         if facts.type_of(condition) == "LoopCond" and condition not in pairs:
             exit_op = _differentiated_exit(condition, pair.scope, facts, pairs)
+            if not facts.nodes and _runs_on_several(condition, facts):
+                continue
             if exit_op is None:
                 continue
             for member in _open_neighbours(name, facts, pairs):
                 pairs[member] = Pair(exit_op, Rule.LOOP, pair.scope)
 
 
-def _differentiated_exit(
-    condition: str, scope: str, facts: Facts, pairs: dict[str, Pair]
-) -> str | None:
-    """Return the loop's first exit whose gradient is in ``scope``."""
-    exits = {
+def _runs_on_several(condition: str, facts: Facts) -> bool:
+    """Return whether the exits of a loop ran on several devices."""
+    return len({d for each in _exits(condition, facts) for d in facts.ran_on[each]}) > 1
+
+
+def _exits(condition: str, facts: Facts) -> set[str]:
+    return {
         exit_op
         for switch in facts.consumers.get(condition, ())
         for exit_op in facts.consumers.get(switch, ())
         if facts.type_of(exit_op) == "Exit"
     }
+
+
+def _differentiated_exit(
+    condition: str, scope: str, facts: Facts, pairs: dict[str, Pair]
+) -> str | None:
+    """Return the loop's first exit whose gradient is in ``scope``."""
+    exits = _exits(condition, facts)
     for pair in pairs.values():
         if pair.scope == scope and pair.forward_op in exits:
             return pair.forward_op

@@ -17,6 +17,8 @@ from placement_viz.analysis.colocation.readings import Reader
 
 __all__ = ["pair_gradients"]
 
+_TAPE = "gradient_tape"
+_SUM = re.compile(r"AddN(?:_\d+)?")
 _UPDATE = re.compile(r"(?:Resource)?(?:Sparse)?(?:Apply|Scatter)|Assign")
 
 
@@ -34,6 +36,7 @@ def pair_gradients(facts: Facts) -> dict[str, Pair]:
             pair := _pair_by_name(name, facts, reader)
         ):
             pairs[name] = pair
+    _add_tape_sums(facts, pairs)
     pair_loop_counters(facts, pairs)
     _pair_by_consumers(facts, pairs)
     return pairs
@@ -56,10 +59,30 @@ def _pair_by_name(name: str, facts: Facts, reader: Reader) -> Pair | None:
     """Return the pair that graph and name give; None for what is no gradient op."""
     reading = reader.read(name)
     node = facts.nodes.get(name)
-    if node is None or node.forward is None:
+    if node is None:
         return reading
-    scope = reading.scope if reading else ""
-    return Pair(node.forward, Rule.RECORDED, scope)
+    if node.forward is not None:
+        return Pair(node.forward, Rule.RECORDED, reading.scope if reading else "")
+    # A scope of the program's own may be called "gradients". What TensorFlow made
+    # there is noted, if anything is.
+    if facts.is_recorded and reading and reading.rule is Rule.NONE:
+        return None
+    return reading
+
+
+def _add_tape_sums(facts: Facts, pairs: dict[str, Pair]) -> None:
+    """Add the sums of a tape, which bear no mark: they lie beside its scope."""
+    scopes = {pair.scope for pair in pairs.values() if pair.scope.endswith(_TAPE)}
+    for name in facts.names if scopes else ():
+        outer, _, last = name.rpartition("/")
+        scope = f"{outer}/{_TAPE}" if outer else _TAPE
+        if (
+            name not in pairs
+            and scope in scopes
+            and _SUM.fullmatch(last)
+            and any(each in pairs for each in facts.producers.get(name, ()))
+        ):
+            pairs[name] = Pair(None, Rule.NONE, scope)
 
 
 def _pair_by_consumers(facts: Facts, pairs: dict[str, Pair]) -> None:

@@ -110,7 +110,7 @@ class _Totals:
 
     def _split(self, name: str) -> tuple[str | None, ...] | None:
         devices = [self._device_of(each) for each in self._summands(name)]
-        if len(devices) == _TWO and None in devices:
+        if len(devices) <= _TWO and None in devices:
             # Two summands make one op, wherever they are: here or there.
             home = self._beside_forward_op(name)
             return (home if home in devices else None,)
