@@ -18,8 +18,9 @@ run: $(venv)/runtime  ## start the app on http://127.0.0.1:8050 (PORT=â€¦ HOST=â
 	HOST=$(HOST) PORT=$(PORT) $(python) app.py
 
 test: $(venv)/dev browser  ## set up everything and run every test
-	$(python) -m pytest -m "not browser"
-	$(python) -m pytest -m browser
+	@$(python) -m pytest -m "not browser"; first=$$?; \
+	$(python) -m pytest -m browser; second=$$?; \
+	exit $$((first | second))
 
 check: $(venv)/dev  ## lint, types and import contracts
 	$(venv)/bin/ruff check .

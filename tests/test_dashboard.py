@@ -252,7 +252,7 @@ def test_page_sets_one_session_cookie(client):
 def test_answers_forbid_what_is_not_ours(client):
     """Every answer says that the page may load from here only."""
     for path in ("/", "/_dash-layout", "/assets/style.css"):
-        answer = client.get(path)
+        answer = client.get(path, buffered=True)
 
         assert answer.status_code == 200
         assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
