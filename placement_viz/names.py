@@ -184,10 +184,17 @@ def gradient_boundaries(name: str) -> Iterator[tuple[str, str]]:
         op, a scope named after the whole op: ``[outer/]gradients/<F>_grad[_n]/…``
         (``gradients_util._GradientsHelper``, 2.21 and 1.x alike).
     """
-    slashes = [i for i, c in enumerate(name) if c == "/"]
+    ends = [match.start() for match in _BOUNDARY.finditer(name)]
+    if len(ends) == 1:  # nearly always, and then no order has to be found
+        end, start = ends[0], name.find("/") + 1
+        while 0 < start < end:
+            yield name[: start - 1], name[start:end]
+            start = name.find("/", start) + 1
+        return
+    slashes = [i for i, c in enumerate(name) if c == "/"] if ends else []
     readings = [
         (end - start, name[: start - 1], name[start:end])
-        for end in (match.start() for match in _BOUNDARY.finditer(name))
+        for end in ends
         for start in (slash + 1 for slash in slashes)
         if start < end
     ]

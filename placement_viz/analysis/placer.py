@@ -22,8 +22,11 @@ Source:
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from placement_viz import names
 
@@ -47,8 +50,7 @@ _CALLS = frozenset(
 _TYPE_ORDER = {"TPU": 0, "GPU": 1}
 
 
-@dataclasses.dataclass(frozen=True)
-class PlacerNode:
+class PlacerNode(msgspec.Struct, frozen=True, gc=False):
     """A node as the placer sees it.
 
     Attributes:
@@ -78,41 +80,48 @@ def place(nodes: Sequence[PlacerNode], devices: Iterable[str]) -> dict[str, str]
     return _Placer(nodes, sorted(devices, key=_preference)).run()
 
 
-@dataclasses.dataclass
-class _Request:
+class _Request(NamedTuple):
     """What a group asks for; None where it leaves the choice."""
 
     task: str = ""
     kind: str | None = None
     number: str | None = None
 
-    @classmethod
-    def of(cls, device: str) -> _Request:
-        task, _, last = device.rpartition("/device:")
-        if not last:
-            return cls()
-        kind, _, number = last.partition(":")
-        return cls(task, kind or None, None if number == "*" else number or None)
-
     def clashes_with(self, other: _Request) -> bool:
         return _differ(self.kind, other.kind) or _differ(self.number, other.number)
 
-    def merge(self, other: _Request) -> None:
-        """Take over what ``other`` names; drop what the two disagree on."""
-        self.task = self.task or other.task
+    def merged(self, other: _Request) -> _Request:
+        """Return what both name, without what they disagree on."""
+        if other is _ANYWHERE or other == self:
+            return self
+        if self is _ANYWHERE:
+            return other
+        task = self.task or other.task
         if _differ(self.kind, other.kind):
-            self.kind = self.number = None
-            return
-        self.kind = self.kind or other.kind
+            return _Request(task)
+        kind = self.kind or other.kind
         if _differ(self.number, other.number):
-            self.number = None
-            return
-        self.number = self.number or other.number
+            return _Request(task, kind)
+        return _Request(task, kind, self.number or other.number)
 
-    def specialise(self, owner: _Request) -> None:
-        """Obey the device of a resource."""
-        self.kind = owner.kind or self.kind
-        self.number = owner.number or self.number
+    def obeying(self, owner: _Request) -> _Request:
+        """Return this with the device of a resource, where it names one."""
+        if owner is _ANYWHERE:
+            return self
+        return _Request(self.task, owner.kind or self.kind, owner.number or self.number)
+
+
+_ANYWHERE = _Request()
+
+
+@functools.lru_cache(maxsize=1024)
+def _request(device: str) -> _Request:
+    """Return what the canonical ``device`` asks for."""
+    task, _, last = device.rpartition("/device:")
+    if not last:
+        return _ANYWHERE
+    kind, _, number = last.partition(":")
+    return _Request(task, kind or None, None if number == "*" else number or None)
 
 
 def _differ(one: str | None, other: str | None) -> bool:
@@ -121,18 +130,19 @@ def _differ(one: str | None, other: str | None) -> bool:
 
 class _Placer:
     def __init__(self, nodes: Sequence[PlacerNode], devices: list[str]) -> None:
-        self._nodes = {node.name: node for node in _in_graph_order(nodes)}
+        self._nodes = {node.name: node for node in nodes}
         self._devices = devices
         self._parent = {name: name for name in self._nodes}
+        self._matching: dict[str, list[str]] = {}
         self._rank = dict.fromkeys(self._nodes, 0)
+        # Groups that ask for nothing, which most nodes do, have no entry.
         self._request: dict[str, _Request] = {}
         self._owner: dict[str, _Request] = {}
         for node in self._nodes.values():
-            self._request[node.name] = _Request.of(node.device)
-            makes_handle = not node.inputs and 0 in node.handles
-            self._owner[node.name] = (
-                _Request.of(node.device) if makes_handle else _Request()
-            )
+            if node.device:
+                self._request[node.name] = _request(node.device)
+                if not node.inputs and 0 in node.handles:
+                    self._owner[node.name] = _request(node.device)
 
     def run(self) -> dict[str, str]:
         self._join_handles()
@@ -148,7 +158,7 @@ class _Placer:
             if node.op in _METADATA and node.inputs:
                 preferred = assigned.get(node.inputs[0][0])
             self._assign(node, preferred, fixed, assigned)
-        consumers = self._consumers()
+        consumers = self._consumers_of({node.name for node in waiting})
         for node in waiting:
             where = {assigned.get(each) for each in consumers.get(node.name, ())}
             preferred = where.pop() if len(where) == 1 else None
@@ -164,7 +174,7 @@ class _Placer:
     ) -> None:
         root = self._root(node.name)
         if root not in fixed:
-            allowed = self._allowed(self._request[root])
+            allowed = self._allowed(self._request.get(root, _ANYWHERE))
             fixed[root] = preferred if preferred in allowed else allowed[0]
         assigned[node.name] = fixed[root]
 
@@ -173,8 +183,10 @@ class _Placer:
         wanted = request.task
         if request.kind:
             wanted += f"/device:{request.kind}:{request.number or '*'}"
-        found = [d for d in self._devices if names.device_matches(wanted, d)]
-        return found or self._devices
+        if wanted not in self._matching:
+            found = [d for d in self._devices if names.device_matches(wanted, d)]
+            self._matching[wanted] = found or self._devices
+        return self._matching[wanted]
 
     def _join_handles(self) -> None:
         for node in self._nodes.values():
@@ -184,21 +196,23 @@ class _Placer:
                 maker = self._nodes.get(producer)
                 if maker and slot in maker.handles:
                     source, target = self._root(producer), self._root(node.name)
-                    if self._request[target].clashes_with(self._request[source]):
-                        self._request[target] = dataclasses.replace(
-                            self._request[source]
-                        )
-                        self._request[target].specialise(self._owner[target])
+                    wanted = self._request.get(source, _ANYWHERE)
+                    if self._request.get(target, _ANYWHERE).clashes_with(wanted):
+                        owner = self._owner.get(target, _ANYWHERE)
+                        self._request[target] = wanted.obeying(owner)
                     self._union(source, target)
 
     def _join_groups(self) -> None:
         first: dict[str, str] = {}
         for node in self._nodes.values():
             for group in (*sorted(node.groups), node.name):
-                mine = self._root(node.name)
-                theirs = self._root(first.setdefault(group, node.name))
+                other = first.setdefault(group, node.name)
+                if other is node.name:
+                    continue
+                mine, theirs = self._root(node.name), self._root(other)
                 # Two resources keep their devices, and the request to join is ignored.
-                if not self._owner[mine].clashes_with(self._owner[theirs]):
+                owner = self._owner.get(mine, _ANYWHERE)
+                if not owner.clashes_with(self._owner.get(theirs, _ANYWHERE)):
                     self._union(mine, theirs)
 
     def _union(self, one: str, other: str) -> None:
@@ -209,9 +223,13 @@ class _Placer:
         elif self._rank[one] == self._rank[other]:
             self._rank[one] += 1
         self._parent[other] = one
-        self._owner[one].merge(self._owner[other])
-        self._request[one].merge(self._request[other])
-        self._request[one].specialise(self._owner[one])
+        if other in self._owner:
+            owner = self._owner.get(one, _ANYWHERE)
+            self._owner[one] = owner.merged(self._owner[other])
+        if other in self._request or one in self._request:
+            request = self._request.get(one, _ANYWHERE)
+            request = request.merged(self._request.get(other, _ANYWHERE))
+            self._request[one] = request.obeying(self._owner.get(one, _ANYWHERE))
 
     def _root(self, name: str) -> str:
         root = name
@@ -221,17 +239,13 @@ class _Placer:
             self._parent[name], name = root, self._parent[name]
         return root
 
-    def _consumers(self) -> Mapping[str, set[str]]:
+    def _consumers_of(self, names: Container[str]) -> Mapping[str, set[str]]:
         found: dict[str, set[str]] = {}
         for node in self._nodes.values():
             for producer, _ in node.inputs:
-                found.setdefault(producer, set()).add(node.name)
+                if producer in names:
+                    found.setdefault(producer, set()).add(node.name)
         return found
-
-
-def _in_graph_order(nodes: Sequence[PlacerNode]) -> Sequence[PlacerNode]:
-    """Return ``nodes`` as TensorFlow numbers them; they are created so already."""
-    return nodes
 
 
 def _preference(device: str) -> tuple[int, str, int, str, int]:

@@ -139,7 +139,7 @@ def judge_gradients(run: Run) -> Colocation:
 
 
 def _gradient_table(run: Run, judged: dict[tuple[str, str], Judgement]) -> pl.DataFrame:
-    fields = [field.name for field in dataclasses.fields(Judgement)]
+    fields = Judgement.__struct_fields__
     verdicts = pl.DataFrame(
         {
             "name": [name for name, _ in judged],

@@ -43,7 +43,6 @@ class Homes:
         """
         self.facts = facts
         self._pairs = pairs
-        self._inference = Inference(facts, pairs)
         self._found: dict[str, str | None] = {}
 
     def expected_device(self, name: str) -> str | None:
@@ -101,6 +100,10 @@ class Homes:
             if self.facts.type_of(scope) in _CALLS and scope in self._pairs:
                 yield scope
             scope = scope.rpartition("/")[0]
+
+    @functools.cached_property
+    def _inference(self) -> Inference:
+        return Inference(self.facts, self._pairs)
 
     @functools.cached_property
     def _entangled(self) -> frozenset[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+
+import msgspec
 
 __all__ = ["Pair", "Rule"]
 
@@ -40,8 +41,7 @@ class Rule(enum.Enum):
         return float(self.value[2])
 
 
-@dataclasses.dataclass(frozen=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True, gc=False):
     """A gradient op's forward op.
 
     Attributes:

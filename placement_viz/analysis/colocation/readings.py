@@ -42,13 +42,22 @@ class Reader:
         if "gradient_tape/" in name and (tape := _TAPE.fullmatch(name)):
             return self._read_tape(tape)
         if "_grad" in name:
-            if (whole := _WHOLE.match(name)) and self._is_scope(whole["scope"]):
-                return self._pair(whole["scope"], whole["forward"])
+            if whole := self._read_whole(name):
+                return whole
             if reading := self._read_boundaries(name):
                 return reading
         if (scope := self._innermost_scope(name)) is not None:
             return Pair(None, Rule.NONE, scope)
         return None
+
+    def _read_whole(self, name: str) -> Pair | None:
+        """Return the pair of what is in the gradient of a loop, condition or call."""
+        if name.count("_grad") == 1 and "PartitionedCall" not in name:
+            return None
+        whole = _WHOLE.match(name)
+        if whole is None or not self._is_scope(whole["scope"]):
+            return None
+        return self._pair(whole["scope"], whole["forward"])
 
     def _read_boundaries(self, name: str) -> Pair | None:
         """Return the pair with the longest forward op that exists, or may exist."""
@@ -118,7 +127,8 @@ class Reader:
         """
         scopes = set()
         for name in self._facts.names:
-            if "_grad/" in name:
+            # Nearly all gradient ops share a scope, which is then known.
+            if "_grad/" in name and name[: name.find("/")] not in scopes:
                 for scope, forward in names.gradient_boundaries(name):
                     if self._known(scope, forward):
                         scopes.add(scope)

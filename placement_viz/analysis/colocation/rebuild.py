@@ -22,6 +22,8 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from placement_viz import names
 from placement_viz.analysis.colocation.pairs import Pair
 from placement_viz.analysis.placer import PlacerNode
@@ -70,11 +72,7 @@ def _events(
     before: list[GraphNode] = []
     for node in nodes:
         is_sum = node.op == "AddN" and _is_sum_of_gradients(node.name, pairs)
-        summands = {names.producer_of(tensor, device) for tensor in node.inputs}
-        parts = []
-        # A total adds up what asks for different devices; any other sum does not.
-        if is_sum and len({device.get(each) for each in summands}) == len(summands):
-            parts = [each for each in before if each.name in summands]
+        parts = _parts_of(node, before, device) if is_sum else []
         if is_sum and not parts:
             before.append(node)
             continue
@@ -82,6 +80,19 @@ def _events(
         before = []
         yield (*parts, node)
     yield from ((each,) for each in before)
+
+
+def _parts_of(
+    node: GraphNode, before: Sequence[GraphNode], device: Mapping[str, str]
+) -> list[GraphNode]:
+    """Return those of the sums made just before that the sum ``node`` adds up.
+
+    A total adds up what asks for different devices; any other sum does not.
+    """
+    summands = {names.producer_of(tensor, device) for tensor in node.inputs}
+    if len({device.get(each) for each in summands}) < len(summands):
+        return []
+    return [each for each in before if each.name in summands]
 
 
 def _is_sum_of_gradients(name: str, pairs: Mapping[str, Pair]) -> bool:
@@ -124,13 +135,15 @@ class _Rebuild:
 
     def _add_gradient(self, node: GraphNode, pair: Pair) -> None:
         forward = pair.forward_op or ""
-        groups = {*self._inner_groups(node), *self._groups_of(forward)}
+        groups = self._groups_of(forward)
+        if node.colocate:
+            groups = tuple(sorted({*self._inner_groups(node), *groups}))
         request = (
             self._inner_device(node)
             or self._device.get(forward, "")
             or self._pinned_device(node, pair)
         )
-        self._make(node, request, tuple(sorted(groups)))
+        self._make(node, request, groups)
 
     def _add_gate(self, node: GraphNode) -> None:
         """Make an op that only waits: outside of every constraint, with its input."""
@@ -267,4 +280,4 @@ def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
         if node.op in _LOOPS or not loops:
             yield node
         else:
-            yield dataclasses.replace(node, inputs=tuple(map(before, node.inputs)))
+            yield msgspec.structs.replace(node, inputs=tuple(map(before, node.inputs)))

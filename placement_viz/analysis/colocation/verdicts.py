@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+
+import msgspec
 
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
@@ -71,8 +72,7 @@ _NO_COMPUTE = frozenset(
 _SHAPE = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape"})
 
 
-@dataclasses.dataclass(frozen=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True, gc=False):
     """The proof for one gradient op on one device.
 
     Attributes are the columns of the same name in
