@@ -15,8 +15,8 @@ def format_us(duration_us: float) -> str:
         duration_us: Microseconds; may be negative, as a difference is.
     """
     for size, unit in _TIME_UNITS:
-        # 999.95 ms would be printed as 1000.0 ms.
-        if abs(duration_us) >= size * 0.99995:
+        # 999.5 ms would be printed as 1000 ms.
+        if abs(duration_us) >= size * 0.9995:
             return f"{_three_digits(duration_us / size)} {unit}"
     return f"{duration_us:.0f} µs"
 

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placement_viz.units import format_bytes, format_count, format_share, format_us
@@ -15,6 +15,7 @@ from placement_viz.units import format_bytes, format_count, format_share, format
         (8_080, "8.1 ms"),
         (127_300, "127 ms"),
         (999_960, "1.0 s"),
+        (999_400, "999 ms"),
         (-2_500, "-2.5 ms"),
     ],
 )
@@ -24,6 +25,7 @@ def test_a_time_is_in_the_unit_a_person_would_choose(duration_us, text):
 
 
 @given(st.integers(-(10**12), 10**12))
+@example(999_500)
 def test_a_time_never_says_a_thousand_of_a_unit(duration_us):
     """What would round to 1000 ms is a second."""
     number = format_us(duration_us).split()[0]
