@@ -190,7 +190,7 @@ def test_stream_rows_that_all_name_one_gpu_are_reported():
         run(
             op("a", on="GPU:0"),
             op("b", on="GPU:1"),
-            op("k", on="/device:GPU:0", row_kind=RowKind.STREAM),
+            op("b", on="/device:GPU:0", row_kind=RowKind.STREAM),
         )
     )
 

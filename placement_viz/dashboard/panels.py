@@ -65,7 +65,9 @@ def fixes_panel(analysis: Analysis) -> html.Div:
                         else f"{fix.change[:1].upper()}{fix.change[1:]}"
                     ),
                     html.P(
-                        f"Brings {format_count(fix.removes_ops, 'op')} home.",
+                        f"Brings {format_count(fix.removes_ops, 'op')} home, "
+                        f"{format_us(fix.removes_us)} of durations. "
+                        f"{fix.side_effects[:1].upper()}{fix.side_effects[1:]}",
                         className="muted",
                     ),
                 ],

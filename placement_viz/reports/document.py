@@ -57,6 +57,11 @@ def analysis_document(analysis: Analysis) -> dict[str, Any]:
         "devices": _devices(analysis.usage),
         "gradients": analysis.colocation.gradients.select(_GRADIENT_FIELDS).to_dicts(),
         "summary": dataclasses.asdict(analysis.colocation.summary),
+        "collateral": [
+            {"name": name, "from_device": before, "to_device": after}
+            for name, (before, after) in analysis.colocation.collateral.items()
+        ],
+        "replay": dict(zip(("ops", "right"), analysis.colocation.replay, strict=True)),
         "fixes": [dataclasses.asdict(fix) for fix in analysis.fixes],
         "notices": [dataclasses.asdict(notice) for notice in analysis.notices],
     }

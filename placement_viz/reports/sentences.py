@@ -7,22 +7,49 @@ from typing import Any
 
 import polars as pl
 
-from placement_viz.analysis import Analysis, Comparison
+from placement_viz.analysis import Analysis, Comparison, Fix
 from placement_viz.names import short_device
 from placement_viz.units import format_count, format_us
 
-__all__ = ["comparison_headline", "explain", "headline"]
+__all__ = ["comparison_headline", "explain", "fix_sentence", "headline"]
 
+#: Less misplaced time than this share of the step is not worth a change.
+_HARMLESS_SHARE = 0.01
 _REASONS = {
     "explicit": "The program asks for this device with tf.device, and got it.",
-    "no-compute": "It passes data or control on and computes nothing.",
-    "shape": "It handles a shape: a few integers, kept where they are needed.",
+    "pinned": "Its gradient function asks for this device, as for shape arithmetic.",
     "no-kernel": "The requested device has no kernel for it: soft placement moved it.",
+    "no-compute": "It passes data or control on and computes nothing.",
+    "folded": "An optimiser folded it into a constant before the step ran.",
+    "shape": "It handles a shape: a few integers, kept where they are needed.",
 }
 _CAUSES = {
     "unconstrained": "Nothing binds it to a device: tf.gradients adds it without one, "
     "and TensorFlow puts such ops on its first device.",
     "inherited": "It is bound to another gradient op and went where that one went.",
+    "tape-scope": "A GradientTape makes gradients on the device around the call of "
+    "tape.gradient, whatever device the forward op is on.",
+    "resource-edge": "It takes a variable or another resource, and must be where that "
+    "is.",
+    "group-merge": "Colocation binds its forward op to others, and all of them go to "
+    "one device: the forward op would move too.",
+    "while-body": "It is in the gradient of a loop or condition, whose body takes the "
+    "device of the whole.",
+    "shared": "An optimiser merged it with an equal op, so it serves gradients on "
+    "several devices.",
+}
+
+
+_FLAG = "Pass colocate_gradients_with_ops=True where its gradient is built"
+_REMEDIES = {
+    "unconstrained": _FLAG,
+    "inherited": _FLAG,
+    "tape-scope": "Call tape.gradient inside the tf.device of the forward op",
+    "resource-edge": "Put the variable on the device of the forward op",
+    "group-merge": f"{_FLAG}, and see whether you want the forward op to move",
+    "while-body": "Build the whole loop inside the tf.device you want; "
+    "colocation does not reach into its body",
+    "shared": _FLAG,
 }
 
 
@@ -97,13 +124,22 @@ def explain(
         asked = gradient["requested_device"] or "no device"
         answers["Asked for"] = f"{asked}; it ran on {ran_on}"
     if gradient["verdict"] == "misplaced":
-        answers["What to change"] = (
-            "Pass colocate_gradients_with_ops=True where its gradient is built"
-            + (f" ({gradient['source']})." if gradient["source"] else ".")
-        )
+        where = f" ({gradient['source']})" if gradient["source"] else ""
+        answers["What to change"] = f"{_REMEDIES[gradient['cause']]}{where}."
     elif gradient["source"]:
         answers["Built at"] = gradient["source"]
     return answers
+
+
+def fix_sentence(fix: Fix) -> str:
+    """Return where to change what, what that brings and what else it does."""
+    where = f"{fix.where}: " if fix.where else ""
+    brings = format_count(fix.removes_ops, "op")
+    also = f" {fix.side_effects[:1].upper()}{fix.side_effects[1:]}."
+    return (
+        f"{where}{fix.change}. Brings {brings} home, {format_us(fix.removes_us)} of "
+        f"durations.{also if fix.side_effects else ''}"
+    )
 
 
 def _verdict_sentence(gradient: Mapping[str, Any], devices: tuple[str, ...]) -> str:
@@ -142,10 +178,13 @@ def _misplaced_sentence(analysis: Analysis) -> str:
     if by_device.height == 1:
         who = "all of them" if 1 < n == there else f"{n:,} of them"
     where = homes if by_device.height == 1 else "another device"
+    share = summary.misplaced_us / max(1, analysis.run.trace.span_us)
+    is_harmless = " That is below 1 % of the step: placement is not its problem."
     return (
         f"{there:,} of {ops} ran on {short_device(worst, devices)}; {who} {belong} on "
         f"{where}: {format_us(summary.misplaced_us)} of "
         f"{format_us(summary.gradient_us)} of gradient time."
+        f"{is_harmless if share < _HARMLESS_SHARE else ''}"
     )
 
 

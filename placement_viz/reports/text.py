@@ -14,7 +14,7 @@ from rich.text import Text
 
 from placement_viz.analysis import Analysis, Comparison
 from placement_viz.names import short_device
-from placement_viz.reports.sentences import comparison_headline, headline
+from placement_viz.reports.sentences import comparison_headline, fix_sentence, headline
 from placement_viz.units import format_count, format_share, format_us
 
 __all__ = ["print_analysis", "print_comparison"]
@@ -30,9 +30,7 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
     if not analysis.colocation.misplaced.is_empty():
         console.print(_misplaced_table(analysis))
     for fix in analysis.fixes:
-        where = f"{fix.where}: " if fix.where else ""
-        brings = format_count(fix.removes_ops, "op")
-        console.print(Text(f"Fix: {where}{fix.change}. Brings {brings} home."))
+        console.print(Text(f"Fix: {fix_sentence(fix)}"))
     for notice in analysis.notices:
         console.print(Text(f"Note: {notice.message}.", style="yellow"))
 

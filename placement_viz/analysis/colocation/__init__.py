@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -17,7 +18,7 @@ from placement_viz.analysis.colocation.homes import Homes
 from placement_viz.analysis.colocation.pairing import pair_gradients
 from placement_viz.analysis.colocation.verdicts import Judgement, Verdict, judge
 from placement_viz.analysis.usage import busy_us
-from placement_viz.model import Notice, RowKind, Run
+from placement_viz.model import Notice, Run
 
 __all__ = ["GRADIENTS_SCHEMA", "Colocation", "Summary", "judge_gradients"]
 
@@ -93,10 +94,17 @@ class Colocation:
         gradients: A table with the columns of :data:`GRADIENTS_SCHEMA`; empty when
             no gradient op ran.
         notices: What limits the verdicts.
+        collateral: Forward op that colocation would move, to its device before and
+            after; only known with a graph, and only looked for when a gradient op is
+            misplaced.
+        replay: How many ops that ran the replay of the graph as it was built places,
+            and how many of them right; (0, 0) when nothing was replayed.
     """
 
     gradients: pl.DataFrame
     notices: tuple[Notice, ...] = ()
+    collateral: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    replay: tuple[int, int] = (0, 0)
 
     @functools.cached_property
     def misplaced(self) -> pl.DataFrame:
@@ -132,9 +140,13 @@ def judge_gradients(run: Run) -> Colocation:
         for name, pair in pairs.items()
         for device in facts.ran_on.get(name, ())
     }
+    is_misplaced = any(j.verdict is Verdict.MISPLACED for j in judged.values())
+    predicts = bool(is_misplaced and facts.nodes)
     return Colocation(
         gradients=_gradient_table(run, judged),
         notices=tuple(_find_limits(run, facts)),
+        collateral=homes.collateral_moves() if predicts else {},
+        replay=homes.replay() if predicts else (0, 0),
     )
 
 
@@ -187,21 +199,4 @@ def _find_limits(run: Run, facts: Facts) -> list[Notice]:
                 "told from none; `placement-viz capture` records the graph",
             )
         )
-    notices += _find_mislabelled_streams(run, facts)
     return notices
-
-
-def _find_mislabelled_streams(run: Run, facts: Facts) -> list[Notice]:
-    gpus = [device for device in facts.devices if "/device:GPU:" in device]
-    streams = run.trace.ops.filter(pl.col("row_kind") == RowKind.STREAM)
-    named = streams["device"].unique().to_list()
-    if len(gpus) < 2 or len(named) != 1:
-        return []
-    return [
-        Notice(
-            "stream-rows-mislabelled",
-            f"all stream rows of this trace are called {named[0]} although ops ran on "
-            f"{len(gpus)} GPUs: TensorFlow up to about 1.13 labels them so; no "
-            "placement is read from them",
-        )
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from placement_viz import names
 from placement_viz.model import Run
@@ -27,6 +27,8 @@ class Facts:
         nodes: The graph; empty without one.
         placed: Node to assigned device, where the partition graphs say so.
         devices: Devices of the session as far as they are known, sorted.
+        merged: Nodes that an optimiser made others share: an op took their value in
+            this step that takes another one's in the graph.
         source_of: Node to ``file:line``; only nodes of which it is known.
     """
 
@@ -37,6 +39,7 @@ class Facts:
     nodes: Mapping[str, GraphNode]
     placed: Mapping[str, str]
     devices: tuple[str, ...]
+    merged: frozenset[str]
     source_of: Mapping[str, str]
 
     @functools.cached_property
@@ -76,6 +79,15 @@ class Facts:
         """Return whether a node of this name ran or is in the graph."""
         return name in self.ran_on or name in self.nodes
 
+    def handles_taken(self, name: str) -> Iterator[str]:
+        """Yield the nodes whose resource or reference ``name`` takes."""
+        node = self.nodes.get(name)
+        for tensor in node.inputs if node else ():
+            producer, _, slot = tensor.partition(":")
+            source = self.nodes.get(producer)
+            if source is not None and int(slot or 0) in source.handles:
+                yield producer
+
     def type_of(self, name: str) -> str:
         """Return the op type of a node; empty when nothing is known of it."""
         if name in self.nodes:
@@ -98,6 +110,7 @@ def gather_facts(run: Run) -> Facts:
         # loop) has the same inputs each time, so the last one stands for all.
         inputs[name] = tensors
     known = _Known(ran_on, nodes)
+    merged = frozenset(_merged(inputs, nodes, known)) if nodes else frozenset()
     inputs |= {name: node.inputs for name, node in nodes.items()}
     producers = {
         name: tuple(
@@ -118,6 +131,7 @@ def gather_facts(run: Run) -> Facts:
         nodes=nodes,
         placed=run.graph.placed if run.graph else {},
         devices=_devices(run),
+        merged=merged,
         source_of=_sources(run),
     )
 
@@ -140,6 +154,28 @@ def _inverse(producers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, .
         for producer in dict.fromkeys(found):
             consumers.setdefault(producer, []).append(consumer)
     return {name: tuple(found) for name, found in consumers.items()}
+
+
+def _merged(
+    inputs: Mapping[str, Sequence[str]],
+    nodes: Mapping[str, GraphNode],
+    known: Container[str],
+) -> Iterator[str]:
+    """Yield what an op took in the step although it takes something else in the graph.
+
+    Args:
+        inputs: Node that ran to the tensors it took.
+        nodes: The graph.
+        known: All nodes.
+    """
+    for name, tensors in inputs.items():
+        node = nodes.get(name)
+        if node is not None and tuple(tensors) != node.inputs:
+            usual = {names.producer_of(tensor, known) for tensor in node.inputs}
+            for tensor in tensors:
+                producer = names.producer_of(tensor, known)
+                if producer in nodes and producer not in usual:
+                    yield producer
 
 
 def _devices(run: Run) -> tuple[str, ...]:

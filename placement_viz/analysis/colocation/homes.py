@@ -10,7 +10,11 @@ from placement_viz.analysis.colocation.entanglement import find_entangled
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.inference import Inference
 from placement_viz.analysis.colocation.pairs import Pair, Rule
-from placement_viz.analysis.colocation.rebuild import Rebuilt, rebuild_colocated
+from placement_viz.analysis.colocation.rebuild import (
+    Rebuilt,
+    devices_around,
+    rebuild_colocated,
+)
 from placement_viz.analysis.colocation.sums import place_sums
 from placement_viz.analysis.placer import place
 
@@ -29,6 +33,9 @@ _CALLS = frozenset(
         "While",
     }
 )
+
+
+_LOOPS = _CALLS - {"PartitionedCall", "StatefulPartitionedCall"}
 
 
 class Homes:
@@ -66,6 +73,53 @@ class Homes:
             or self._inference.device_of(name)
         )
 
+    def resource_device(self, name: str) -> str | None:
+        """Return the device of the resource that ``name`` takes; None without one."""
+        for source in self.facts.handles_taken(name):
+            return self.device_of(source)
+        return None
+
+    def is_asked_for_around(self, name: str) -> bool:
+        """Return whether ``name`` asks for the ``tf.device`` its call was made in."""
+        request = names.canonical_device(self.facts.nodes[name].device)
+        return self._around.get(self._pairs[name].scope) == request
+
+    def is_in_loop_body(self, name: str) -> bool:
+        """Return whether ``name`` is in the gradient of a loop or condition."""
+        return "_grad/" in name and any(
+            kind in _LOOPS for kind in map(self.facts.type_of, self._holders(name))
+        )
+
+    def collateral_moves(self) -> dict[str, tuple[str, str]]:
+        """Return the forward ops that colocation moves, with device before and after.
+
+        Only ops that ran, and only those whose device the replay of the graph as it
+        was built gets right; empty without a graph.
+        """
+        found = {}
+        for name, ran_on in self.facts.ran_on.items():
+            then = self._colocated.get(name)
+            if (
+                name not in self._pairs
+                and then
+                and ran_on != (then,)
+                and ran_on == (self._as_built.get(name),)
+            ):
+                found[name] = (ran_on[0], then)
+        return found
+
+    def replay(self) -> tuple[int, int]:
+        """Return how many ops that ran the replay as built places, and how many right.
+
+        This is what a prediction by the same rules is to be measured by.
+        """
+        placed = [
+            self._as_built[name] in ran_on
+            for name, ran_on in self.facts.ran_on.items()
+            if name in self._as_built
+        ]
+        return len(placed), sum(placed)
+
     def _beside_forward_op(self, name: str) -> str | None:
         """Return the device of the forward op, which may be a gradient op itself."""
         if name in self._found:
@@ -95,11 +149,21 @@ class Homes:
         for origin in (name, *names.rewritten_from(name)):
             if origin in self._pairs:
                 yield origin
+        for holder in self._holders(name):
+            if holder in self._pairs:
+                yield holder
+
+    def _holders(self, name: str) -> Iterator[str]:
+        """Yield the loops, conditions and calls that ``name`` was taken out of."""
         scope = name.rpartition("/")[0]
         while scope:
-            if self.facts.type_of(scope) in _CALLS and scope in self._pairs:
+            if self.facts.type_of(scope) in _CALLS:
                 yield scope
             scope = scope.rpartition("/")[0]
+
+    @functools.cached_property
+    def _around(self) -> Mapping[str, str]:
+        return devices_around(self.facts.nodes, self._pairs)
 
     @functools.cached_property
     def _inference(self) -> Inference:

@@ -29,7 +29,7 @@ from placement_viz.analysis.colocation.pairs import Pair
 from placement_viz.analysis.placer import PlacerNode
 from placement_viz.schema import GraphNode
 
-__all__ = ["Rebuilt", "rebuild_colocated"]
+__all__ = ["Rebuilt", "devices_around", "rebuild_colocated"]
 
 _SUM = re.compile(r"(?:(.*)/)?AddN(?:_\d+)?")
 _LOOPS = frozenset({"While", "StatelessWhile"})
@@ -117,7 +117,7 @@ class _Rebuild:
         self._groups: dict[str, tuple[str, ...]] = {}
         self.renamed: dict[str, str] = {}
         self._n_sums: collections.Counter[str] = collections.Counter()
-        self._around = _devices_around(nodes, pairs)
+        self._around = devices_around(nodes, pairs)
 
     def add(self, event: tuple[GraphNode, ...]) -> None:
         """Make what TensorFlow makes in place of the nodes of ``event``."""
@@ -234,7 +234,7 @@ class _Rebuild:
         return "" if device == self._around.get(pair.scope) else device
 
 
-def _devices_around(
+def devices_around(
     nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
 ) -> dict[str, str]:
     """Return gradient scope to the ``tf.device`` around the call that made it.

@@ -7,7 +7,6 @@ import enum
 import msgspec
 
 from placement_viz import names
-from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.homes import Homes
 from placement_viz.analysis.colocation.pairs import Pair, Rule
 
@@ -27,9 +26,11 @@ class Reason(enum.StrEnum):
     """Why an op away from its forward op is no finding."""
 
     EXPLICIT = "explicit"
-    NO_COMPUTE = "no-compute"
-    SHAPE = "shape"
+    PINNED = "pinned"
     NO_KERNEL = "no-kernel"
+    NO_COMPUTE = "no-compute"
+    FOLDED = "folded"
+    SHAPE = "shape"
 
 
 class Cause(enum.StrEnum):
@@ -37,6 +38,11 @@ class Cause(enum.StrEnum):
 
     UNCONSTRAINED = "unconstrained"
     INHERITED = "inherited"
+    TAPE_SCOPE = "tape-scope"
+    RESOURCE_EDGE = "resource-edge"
+    GROUP_MERGE = "group-merge"
+    WHILE_BODY = "while-body"
+    SHARED = "shared"
 
 
 #: Op types that pass data or control on and compute nothing.
@@ -96,21 +102,25 @@ def judge(name: str, device: str, pair: Pair, homes: Homes) -> Judgement:
     """Return the verdict on gradient op ``name``, which ran on ``device``."""
     facts = homes.facts
     expected = homes.expected_device(name)
-    verdict, reason = _verdict(name, device, expected, homes)
-    node = facts.nodes.get(name)
     forward = pair.forward_op
-    # A reading of the name alone, or a pair whose device is open, proves nothing.
+    at_home = homes.device_of(forward) if forward else None
+    verdict, reason = _verdict(name, device, expected, homes)
+    cause = None
+    if verdict is Verdict.MISPLACED:
+        cause = _cause(name, device, expected != at_home, homes)
+    # A pair whose device is open proves nothing.
     rule = pair.rule if expected else Rule.NONE
+    node = facts.nodes.get(name)
     return Judgement(
         forward_op=forward,
-        forward_device=homes.device_of(forward) if forward else None,
+        forward_device=at_home,
         expected_device=expected,
         evidence=rule.evidence,
         rule=pair.rule.sentence,
         confidence=rule.confidence,
         verdict=verdict,
         reason=reason,
-        cause=_cause(name, facts) if verdict is Verdict.MISPLACED else None,
+        cause=cause,
         requested_device=node.device if node else None,
         source=facts.source_of.get(name),
     )
@@ -130,22 +140,43 @@ def _verdict(
 
 def _exemption(name: str, device: str, homes: Homes) -> Reason | None:
     facts = homes.facts
-    # The type it ran as: the optimiser may have folded a sum into a constant.
+    node = facts.nodes.get(name)
+    # The type it ran as: an optimiser may have folded a product into a constant.
     ran_as = facts.op_type[name]
+    if ran_as == "Const" and node is not None and node.op != "Const":
+        return Reason.FOLDED
     if ran_as in _NO_COMPUTE:
         return Reason.NO_COMPUTE
     if ran_as in _SHAPE:
         return Reason.SHAPE
-    node = facts.nodes.get(name)
     if node is None or not node.device:
         return None
-    if names.device_matches(names.canonical_device(node.device), device):
-        return Reason.EXPLICIT
-    return Reason.NO_KERNEL
+    request = names.canonical_device(node.device)
+    if not names.device_matches(request, device):
+        # Soft placement, unless the op must be where its resource is.
+        return None if homes.resource_device(name) == device else Reason.NO_KERNEL
+    return Reason.EXPLICIT if homes.is_asked_for_around(name) else Reason.PINNED
 
 
-def _cause(name: str, facts: Facts) -> Cause:
+def _cause(name: str, device: str, has_moved_home: bool, homes: Homes) -> Cause:
+    """Return why a misplaced op is where it is.
+
+    Args:
+        name: The op.
+        device: Where it ran.
+        has_moved_home: Whether colocation would draw its forward op elsewhere too.
+        homes: Where nodes belong.
+    """
+    facts = homes.facts
     node = facts.nodes.get(name)
+    if homes.resource_device(name) == device:
+        return Cause.RESOURCE_EDGE
+    if "gradient_tape/" in name:
+        return Cause.TAPE_SCOPE
+    if homes.is_in_loop_body(name):
+        return Cause.WHILE_BODY
+    if name in facts.merged:
+        return Cause.SHARED
     if node is not None and node.colocate:
         return Cause.INHERITED
-    return Cause.UNCONSTRAINED
+    return Cause.GROUP_MERGE if has_moved_home else Cause.UNCONSTRAINED
