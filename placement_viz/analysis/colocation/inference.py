@@ -42,10 +42,11 @@ _NO_EVIDENCE = frozenset(
     }
 )
 # What is left of a loop, a condition or a call and is where the whole was.
-_STEERING = re.compile(
-    r"(?!_cloop)(?P<loop>.+)/(?:LoopCond|switch_pred|pivot_[tf])/_\d+"
+_LOOP = re.compile(r"(?!_cloop)(?P<whole>.+)/LoopCond/_\d+")
+_CONDITION_OR_CALL = re.compile(
+    r"(?!_cloop)(?P<condition>.+)/(?:switch_pred|pivot_[tf])/_\d+"
+    r"|Func/(?P<call>.+)/input_control_node/_\d+"
 )
-_CALL = re.compile(r"Func/(?P<call>.+)/input_control_node/_\d+")
 _READS = frozenset({"ReadVariableOp", "Identity", "ResourceGather"})
 
 
@@ -141,16 +142,17 @@ class Inference:
         """Return what was taken apart to the devices of what steers it and it reads."""
         found: dict[str, set[str]] = {}
         for name, devices in self._facts.ran_on.items():
-            if match := _STEERING.fullmatch(name):
-                found.setdefault(match["loop"], set()).update(devices)
-        for name, devices in self._facts.ran_on.items():
+            if match := _LOOP.fullmatch(name):
+                found.setdefault(match["whole"], set()).update(devices)
+        for name, devices in self._facts.ran_on.items() if found else ():
             if self._facts.op_type[name] == "ReadVariableOp":
                 for scope in _scopes_of(name):
                     if scope in found:
                         found[scope].update(devices)
         for name, devices in self._facts.ran_on.items():
-            if match := _CALL.fullmatch(name):
-                found.setdefault(match["call"], set()).update(devices)
+            if match := _CONDITION_OR_CALL.fullmatch(name):
+                whole = match["condition"] or match["call"]
+                found.setdefault(whole, set()).update(devices)
         return found
 
     def _group_by_forward(self) -> dict[str, list[str]]:

@@ -47,6 +47,9 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
     Source:
         ``control_flow_state._ControlFlowState.AddWhileContext``, 2.21 and 1.15.
     """
+    if not facts.nodes and _n_loops(facts, pairs) > 1:
+        # Colocation binds loops together, and a trace does not tell how.
+        return
     for name, pair in list(pairs.items()):
         if pair.rule is not Rule.NONE or facts.type_of(name) != "Switch":
             continue
@@ -54,25 +57,26 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
         # The counter of the backward loop has a condition of its own.
         if facts.type_of(condition) == "LoopCond" and condition not in pairs:
             exit_op = _differentiated_exit(condition, pair.scope, facts, pairs)
-            if not facts.nodes and _runs_on_several(condition, facts):
-                continue
             if exit_op is None:
                 continue
             for member in _open_neighbours(name, facts, pairs):
                 pairs[member] = Pair(exit_op, Rule.LOOP, pair.scope)
 
 
-def _runs_on_several(condition: str, facts: Facts) -> bool:
-    """Return whether the exits of a loop ran on several devices."""
-    return len({d for each in _exits(condition, facts) for d in facts.ran_on[each]}) > 1
+def _n_loops(facts: Facts, pairs: dict[str, Pair]) -> int:
+    return sum(
+        kind == "LoopCond" and name not in pairs and not name.startswith("_cloop")
+        for name, kind in facts.op_type.items()
+    )
 
 
-def _exits(condition: str, facts: Facts) -> set[str]:
+def _exits(condition: str, facts: Facts, pairs: dict[str, Pair]) -> set[str]:
+    """Return the exits of the forward loop that ``condition`` steers."""
     return {
         exit_op
         for switch in facts.consumers.get(condition, ())
         for exit_op in facts.consumers.get(switch, ())
-        if facts.type_of(exit_op) == "Exit"
+        if facts.type_of(exit_op) == "Exit" and exit_op not in pairs
     }
 
 
@@ -80,7 +84,7 @@ def _differentiated_exit(
     condition: str, scope: str, facts: Facts, pairs: dict[str, Pair]
 ) -> str | None:
     """Return the loop's first exit whose gradient is in ``scope``."""
-    exits = _exits(condition, facts)
+    exits = _exits(condition, facts, pairs)
     for pair in pairs.values():
         if pair.scope == scope and pair.forward_op in exits:
             return pair.forward_op

@@ -21,8 +21,10 @@ __all__ = ["Reader"]
 # The gradient of a loop, a condition or a call: one op that holds all the others.
 _WHOLE = re.compile(
     r"(?P<scope>.+?)/(?P<forward>.+?)_grad/"
-    r"(?:(?P=forward)_grad|(?:Stateful)?PartitionedCall)(?=/|$)"
+    r"(?:(?P=forward)_grad|(?:State(?:ful|less))?(?:PartitionedCall|If|While|Case))"
+    r"(?=/|$)"
 )
+_MAY_BE_WHOLE = re.compile(r"_grad/(?:.*_grad|State|PartitionedCall|If|While|Case)")
 _TREE_SUM = re.compile(r"(?P<scope>.+?)/(?P<forward>.+)_gradient_sum(?:_\d+)?/")
 _TAPE = re.compile(r"(?:(?P<outer>.+)/)?gradient_tape/(?P<rest>.+)")
 # MatMul's gradient is MatMul again, ReluGrad is Relu's.
@@ -52,7 +54,7 @@ class Reader:
 
     def _read_whole(self, name: str) -> Pair | None:
         """Return the pair of what is in the gradient of a loop, condition or call."""
-        if name.count("_grad") == 1 and "PartitionedCall" not in name:
+        if not _MAY_BE_WHOLE.search(name):
             return None
         whole = _WHOLE.match(name)
         if whole is None or not self._is_scope(whole["scope"]):
