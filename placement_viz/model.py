@@ -127,11 +127,14 @@ class Graph:
         placed: Node to assigned device, for the nodes that the traced step kept;
             also nodes that only the optimiser made. Empty for a bare GraphDef.
         sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
+        kernels: Op type to the types of device that have a kernel for it; empty when
+            not known.
     """
 
     nodes: Mapping[str, GraphNode]
     placed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sources: tuple[str, ...] = ()
+    kernels: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_section(cls, section: RunSection) -> Graph:
@@ -144,6 +147,7 @@ class Graph:
                 for node in members
             },
             sources=section.sources,
+            kernels={op: frozenset(kinds) for op, kinds in section.kernels.items()},
         )
 
     def source_of(self, node: str) -> str | None:

@@ -16,6 +16,7 @@ __all__ = [
     "copied_from",
     "device_matches",
     "device_order",
+    "device_type",
     "gradient_boundaries",
     "is_full_device",
     "producer_of",
@@ -56,6 +57,12 @@ def canonical_device(device: str) -> str:
     if kind:
         parts.append(f"/device:{kind[0]}:{kind[1]}")
     return "".join(parts)
+
+
+def device_type(device: str) -> str:
+    """Return ``GPU`` of a canonical device; empty when it names no type."""
+    kind = _device_type(device)
+    return kind[0] if kind else ""
 
 
 def is_full_device(device: str) -> bool:

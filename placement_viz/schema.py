@@ -83,6 +83,8 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             has no kernel for them.
         devices: All devices of the session, in its own order.
         nodes: The graph, in the order of creation.
+        kernels: Op type to the types of device that have a kernel for it; only
+            recorded where the session has other devices than CPUs.
         placed: Device to the nodes that TensorFlow put there, from the partition
             graphs; includes nodes that only the optimiser made.
         tensor_bytes: Tensor (``op:0``) to its size in this step.
@@ -104,6 +106,7 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     soft_placement: bool = False
     devices: tuple[DeviceRecord, ...] = ()
     nodes: tuple[GraphNode, ...] = ()
+    kernels: dict[str, tuple[str, ...]] = {}
     placed: dict[str, tuple[str, ...]] = {}
     tensor_bytes: dict[str, int] = {}
     sources: tuple[str, ...] = ()

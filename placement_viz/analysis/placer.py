@@ -13,8 +13,9 @@ The rules, in TensorFlow's order:
    fixes the group. Nodes that only read a shape prefer the device of their input;
    nodes without inputs wait and go to their consumers, if those agree.
 
-Devices sort by type (GPU before CPU) and number. Kernels are not considered: a node
-whose type has no kernel on the device ends up elsewhere.
+Devices sort by type (GPU before CPU) and number. A group only goes where all its
+members have a kernel, as far as that is known; what would leave it no device does not
+join it.
 
 Source:
     ``core/common_runtime/placer.cc`` and ``colocation_graph.cc``, 2.x.
@@ -60,6 +61,7 @@ class PlacerNode(msgspec.Struct, frozen=True, gc=False):
         groups: Names of the nodes it is bound to; its own may be left out.
         inputs: Producer and output number, data only, in argument order.
         handles: Numbers of the outputs that are a resource or a reference.
+        kinds: Types of device that have a kernel for it; None when not known.
     """
 
     name: str
@@ -68,6 +70,7 @@ class PlacerNode(msgspec.Struct, frozen=True, gc=False):
     groups: tuple[str, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     handles: frozenset[int] = frozenset()
+    kinds: frozenset[str] | None = None
 
 
 def place(nodes: Sequence[PlacerNode], devices: Iterable[str]) -> dict[str, str]:
@@ -133,7 +136,8 @@ class _Placer:
         self._nodes = {node.name: node for node in nodes}
         self._devices = devices
         self._parent = {name: name for name in self._nodes}
-        self._matching: dict[str, list[str]] = {}
+        self._matching: dict[tuple[str, frozenset[str] | None], list[str]] = {}
+        self._kinds = {n.name: n.kinds for n in nodes if n.kinds is not None}
         self._rank = dict.fromkeys(self._nodes, 0)
         # Groups that ask for nothing, which most nodes do, have no entry.
         self._request: dict[str, _Request] = {}
@@ -174,19 +178,29 @@ class _Placer:
     ) -> None:
         root = self._root(node.name)
         if root not in fixed:
-            allowed = self._allowed(self._request.get(root, _ANYWHERE))
+            allowed = self._allowed(root)
             fixed[root] = preferred if preferred in allowed else allowed[0]
         assigned[node.name] = fixed[root]
 
-    def _allowed(self, request: _Request) -> list[str]:
-        """Return the devices that satisfy ``request``; all, where none does."""
+    def _allowed(self, root: str) -> list[str]:
+        """Return the devices that satisfy a group, best first; never none.
+
+        Soft placement drops the request before it drops the need of a kernel.
+        """
+        request, kinds = self._request.get(root, _ANYWHERE), self._kinds.get(root)
         wanted = request.task
         if request.kind:
             wanted += f"/device:{request.kind}:{request.number or '*'}"
-        if wanted not in self._matching:
-            found = [d for d in self._devices if names.device_matches(wanted, d)]
-            self._matching[wanted] = found or self._devices
-        return self._matching[wanted]
+        key = wanted, kinds
+        if key not in self._matching:
+            able = [
+                device
+                for device in self._devices
+                if kinds is None or names.device_type(device) in kinds
+            ]
+            found = [d for d in able if names.device_matches(wanted, d)]
+            self._matching[key] = found or able or self._devices
+        return self._matching[key]
 
     def _join_handles(self) -> None:
         for node in self._nodes.values():
@@ -216,7 +230,7 @@ class _Placer:
                     self._union(mine, theirs)
 
     def _union(self, one: str, other: str) -> None:
-        if one == other:
+        if one == other or not self._join_kinds(one, other):
             return
         if self._rank[one] < self._rank[other]:
             one, other = other, one
@@ -230,6 +244,19 @@ class _Placer:
             request = self._request.get(one, _ANYWHERE)
             request = request.merged(self._request.get(other, _ANYWHERE))
             self._request[one] = request.obeying(self._owner.get(one, _ANYWHERE))
+
+    def _join_kinds(self, one: str, other: str) -> bool:
+        """Note for both groups where they can go together; False if nowhere."""
+        mine, theirs = self._kinds.get(one), self._kinds.get(other)
+        if mine is None or theirs is None:
+            both = mine or theirs
+        else:
+            both = mine & theirs
+            if not both:
+                return False
+        if both is not None:
+            self._kinds[one] = self._kinds[other] = both
+        return True
 
     def _root(self, name: str) -> str:
         root = name

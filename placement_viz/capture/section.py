@@ -13,7 +13,7 @@ from typing import Any
 from placement_viz import schema
 from placement_viz.capture.program import PACKAGE_FOLDER, Program
 from placement_viz.capture.tracing import TracedStep
-from placement_viz.schema import GraphNode, RunSection
+from placement_viz.schema import DeviceRecord, GraphNode, RunSection
 from placement_viz.version import __version__
 
 __all__ = ["run_section"]
@@ -56,6 +56,7 @@ def run_section(
         soft_placement=step.soft_placement,
         devices=step.devices,
         nodes=nodes,
+        kernels=_kernels(nodes, step.devices),
         placed=_placed(metadata.partition_graphs),
         tensor_bytes=_tensor_bytes(metadata.step_stats),
         sources=tuple(sources.lines),
@@ -141,6 +142,29 @@ def _node(op: Any, forward: str | None, sources: _Sources) -> GraphNode:
 
 def _is_handle(dtype: Any) -> bool:
     return bool(dtype.name == "resource" or dtype._is_ref_dtype)  # noqa: SLF001 - TensorFlow has no other way to ask
+
+
+def _kernels(
+    nodes: Iterable[GraphNode], devices: Iterable[DeviceRecord]
+) -> dict[str, tuple[str, ...]]:
+    """Return op type to the types of device with a kernel for it.
+
+    Only where there is a choice: a session with CPUs alone needs none of it.
+    """
+    if all("/device:CPU:" in device.name for device in devices):
+        return {}
+    try:
+        from tensorflow.python.framework import kernels  # noqa: PLC0415
+    except ImportError:
+        return {}
+    found = {}
+    for op_type in sorted({node.op for node in nodes}):
+        registered = kernels.get_registered_kernels_for_op(op_type).kernel
+        kinds = {each.device_type for each in registered}
+        # DEFAULT is any device; what an optimiser takes apart has no kernel at all.
+        if kinds and "DEFAULT" not in kinds:
+            found[op_type] = tuple(sorted(kinds))
+    return found
 
 
 def _placed(partition_graphs: Iterable[Any]) -> dict[str, tuple[str, ...]]:

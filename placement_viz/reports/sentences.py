@@ -120,6 +120,8 @@ def explain(
             f"{gradient['rule'][:1].upper()}{gradient['rule'][1:]} "
             f"(confidence {gradient['confidence']:.0%})."
         )
+    if difference := _difference(gradient, devices):
+        answers["Why not beside it"] = difference
     if gradient["requested_device"] is not None:
         asked = gradient["requested_device"] or "no device"
         answers["Asked for"] = f"{asked}; it ran on {ran_on}"
@@ -140,6 +142,20 @@ def fix_sentence(fix: Fix) -> str:
         f"{where}{fix.change}. Brings {brings} home, {format_us(fix.removes_us)} of "
         f"durations.{also if fix.side_effects else ''}"
     )
+
+
+def _difference(gradient: Mapping[str, Any], devices: tuple[str, ...]) -> str:
+    """Return why an op belongs elsewhere than where its forward op ran, if it does."""
+    expected, at_home = gradient["expected_device"], gradient["forward_device"]
+    if expected is None or at_home is None or expected == at_home:
+        return ""
+    there = short_device(expected, devices)
+    if gradient["op_type"] == "AddN":
+        return (
+            "With colocated gradients TensorFlow adds up what is on one device first "
+            f"and numbers sums anew: the sum of this name is then on {there}."
+        )
+    return f"Colocation binds the forward op to others, and would move it to {there}."
 
 
 def _verdict_sentence(gradient: Mapping[str, Any], devices: tuple[str, ...]) -> str:

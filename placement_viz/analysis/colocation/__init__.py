@@ -13,12 +13,14 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts, gather_facts
 from placement_viz.analysis.colocation.homes import Homes
 from placement_viz.analysis.colocation.pairing import pair_gradients
 from placement_viz.analysis.colocation.verdicts import Judgement, Verdict, judge
 from placement_viz.analysis.usage import busy_us
 from placement_viz.model import Notice, Run
+from placement_viz.units import format_count
 
 __all__ = ["GRADIENTS_SCHEMA", "Colocation", "Summary", "judge_gradients"]
 
@@ -144,7 +146,7 @@ def judge_gradients(run: Run) -> Colocation:
     predicts = bool(is_misplaced and facts.nodes)
     return Colocation(
         gradients=_gradient_table(run, judged),
-        notices=tuple(_find_limits(run, facts)),
+        notices=(*_find_limits(run, facts), *_find_soft_placements(homes)),
         collateral=homes.collateral_moves() if predicts else {},
         replay=homes.replay() if predicts else (0, 0),
     )
@@ -178,6 +180,32 @@ def _busy_over_devices(table: pl.DataFrame) -> int:
         busy_us(ops["start_us"], ops["duration_us"])
         for ops in table.partition_by("device")
     )
+
+
+def _find_soft_placements(homes: Homes) -> list[Notice]:
+    """Return a notice when ops ran elsewhere than the program asked."""
+    facts = homes.facts
+    moved = [
+        (name, device)
+        for name, (device, *_) in facts.ran_on.items()
+        if (node := facts.nodes.get(name)) and node.device
+        if not names.device_matches(names.canonical_device(node.device), device)
+        # What takes a resource must be where that is, whatever it asks for.
+        and homes.resource_device(name) is None
+    ]
+    if not moved:
+        return []
+    name, device = moved[0]
+    asked = names.canonical_device(facts.nodes[name].device)
+    return [
+        Notice(
+            "soft-placement",
+            f"{format_count(len(moved), 'op')} did not run where the program asks, "
+            f"such as {name}, which asks for {asked} and ran on "
+            f"{names.short_device(device)}: there is no kernel for it, or it is bound "
+            "to what is elsewhere",
+        )
+    ]
 
 
 def _find_limits(run: Run, facts: Facts) -> list[Notice]:

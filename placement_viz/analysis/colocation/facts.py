@@ -12,6 +12,9 @@ from placement_viz.schema import GraphNode
 
 __all__ = ["Facts", "gather_facts"]
 
+#: Optimisers remove these and let what is behind take what is before.
+_PASSED_OVER = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Facts:
@@ -26,9 +29,11 @@ class Facts:
         consumers: The same the other way round.
         nodes: The graph; empty without one.
         placed: Node to assigned device, where the partition graphs say so.
+        kernels: Op type to the types of device that have a kernel for it; only what
+            is known.
         devices: Devices of the session as far as they are known, sorted.
-        merged: Nodes that an optimiser made others share: an op took their value in
-            this step that takes another one's in the graph.
+        merged: Node to the ops that took its value in this step and take another
+            one's in the graph: an optimiser found the two to be equal.
         source_of: Node to ``file:line``; only nodes of which it is known.
     """
 
@@ -38,8 +43,9 @@ class Facts:
     consumers: Mapping[str, tuple[str, ...]]
     nodes: Mapping[str, GraphNode]
     placed: Mapping[str, str]
+    kernels: Mapping[str, frozenset[str]]
     devices: tuple[str, ...]
-    merged: frozenset[str]
+    merged: Mapping[str, tuple[str, ...]]
     source_of: Mapping[str, str]
 
     @functools.cached_property
@@ -110,7 +116,7 @@ def gather_facts(run: Run) -> Facts:
         # loop) has the same inputs each time, so the last one stands for all.
         inputs[name] = tensors
     known = _Known(ran_on, nodes)
-    merged = frozenset(_merged(inputs, nodes, known)) if nodes else frozenset()
+    merged = _merged(inputs, nodes, known)
     inputs |= {name: node.inputs for name, node in nodes.items()}
     producers = {
         name: tuple(
@@ -130,6 +136,7 @@ def gather_facts(run: Run) -> Facts:
         consumers=_inverse(producers),
         nodes=nodes,
         placed=run.graph.placed if run.graph else {},
+        kernels=run.graph.kernels if run.graph else {},
         devices=_devices(run),
         merged=merged,
         source_of=_sources(run),
@@ -160,22 +167,42 @@ def _merged(
     inputs: Mapping[str, Sequence[str]],
     nodes: Mapping[str, GraphNode],
     known: Container[str],
-) -> Iterator[str]:
-    """Yield what an op took in the step although it takes something else in the graph.
+) -> dict[str, tuple[str, ...]]:
+    """Return what ops took in the step although they take something else in the graph.
 
     Args:
         inputs: Node that ran to the tensors it took.
         nodes: The graph.
         known: All nodes.
     """
+    found: dict[str, list[str]] = {}
     for name, tensors in inputs.items():
         node = nodes.get(name)
         if node is not None and tuple(tensors) != node.inputs:
-            usual = {names.producer_of(tensor, known) for tensor in node.inputs}
+            usual = set(_usual_producers(node, nodes, known))
             for tensor in tensors:
                 producer = names.producer_of(tensor, known)
+                if tensor.startswith("^"):  # a gate that was removed leaves these
+                    continue
                 if producer in nodes and producer not in usual:
-                    yield producer
+                    found.setdefault(producer, []).append(name)
+    return {name: tuple(takers) for name, takers in found.items()}
+
+
+def _usual_producers(
+    node: GraphNode, nodes: Mapping[str, GraphNode], known: Container[str]
+) -> Iterator[str]:
+    """Yield what ``node`` takes in the graph, also past ops that only pass it on."""
+    for tensor in node.inputs:
+        producer = names.producer_of(tensor, known)
+        yield producer
+        passed = {producer}
+        while (source := nodes.get(producer)) and source.op in _PASSED_OVER:
+            producer = names.producer_of(source.inputs[0], known)
+            if producer in passed:
+                break
+            passed.add(producer)
+            yield producer
 
 
 def _devices(run: Run) -> tuple[str, ...]:

@@ -84,6 +84,19 @@ class Homes:
         request = names.canonical_device(self.facts.nodes[name].device)
         return self._around.get(self._pairs[name].scope) == request
 
+    def is_gradient(self, name: str | None) -> bool:
+        """Return whether ``name`` is a gradient op itself, as in a second order."""
+        return name in self._pairs
+
+    def is_shared(self, name: str) -> bool:
+        """Return whether an optimiser made ``name`` serve a gradient elsewhere too."""
+        home = self.expected_device(name)
+        return any(
+            self.expected_device(taker) not in {None, home}
+            for taker in self.facts.merged.get(name, ())
+            if taker in self._pairs
+        )
+
     def is_in_loop_body(self, name: str) -> bool:
         """Return whether ``name`` is in the gradient of a loop or condition."""
         return "_grad/" in name and any(
@@ -181,7 +194,7 @@ class Homes:
 
     @functools.cached_property
     def _colocated(self) -> Mapping[str, str]:
-        rebuilt = rebuild_colocated(self.facts.nodes, self._pairs)
+        rebuilt = rebuild_colocated(self.facts.nodes, self._pairs, self.facts.kernels)
         placed = place(rebuilt.nodes, self.facts.devices)
         for old, new in rebuilt.renamed.items():
             placed.setdefault(old, placed[new])
@@ -191,5 +204,5 @@ class Homes:
     def _as_built(self) -> Mapping[str, str]:
         if not self.facts.nodes:
             return {}
-        rebuilt: Rebuilt = rebuild_colocated(self.facts.nodes, {})
+        rebuilt: Rebuilt = rebuild_colocated(self.facts.nodes, {}, self.facts.kernels)
         return place(rebuilt.nodes, self.facts.devices)

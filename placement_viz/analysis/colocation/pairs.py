@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-__all__ = ["Pair", "Rule"]
+__all__ = ["SUM_RULES", "Pair", "Rule"]
 
 
 class Rule(enum.Enum):
@@ -39,6 +39,10 @@ class Rule(enum.Enum):
     def confidence(self) -> float:
         """Return how sure the rule is, from 0 to 1."""
         return float(self.value[2])
+
+
+#: How ops are paired that are made for the gradient of an op, sums above all.
+SUM_RULES = frozenset({Rule.CONSUMER, Rule.SUMMANDS, Rule.UPDATE, Rule.NONE})
 
 
 class Pair(msgspec.Struct, frozen=True, gc=False):

@@ -49,7 +49,9 @@ class Rebuilt:
 
 
 def rebuild_colocated(
-    nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
+    nodes: Mapping[str, GraphNode],
+    pairs: Mapping[str, Pair],
+    kernels: Mapping[str, frozenset[str]] | None = None,
 ) -> Rebuilt:
     """Return the colocated graph.
 
@@ -57,8 +59,10 @@ def rebuild_colocated(
         nodes: The graph as it was built, in the order of creation.
         pairs: Gradient op to its pair, for every gradient op of the graph; without
             any, the graph stays as it was built.
+        kernels: Op type to the types of device that have a kernel for it, as far as
+            known.
     """
-    rebuild = _Rebuild(nodes, pairs)
+    rebuild = _Rebuild(nodes, pairs, kernels or {})
     for event in _events(list(nodes.values()), pairs):
         rebuild.add(event)
     return Rebuilt(list(_past_loops(rebuild.made)), rebuild.renamed)
@@ -109,9 +113,13 @@ class _Rebuild:
     """The colocated graph while it grows, in TensorFlow's order."""
 
     def __init__(
-        self, nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
+        self,
+        nodes: Mapping[str, GraphNode],
+        pairs: Mapping[str, Pair],
+        kernels: Mapping[str, frozenset[str]],
     ) -> None:
         self.made: list[PlacerNode] = []
+        self._kernels = kernels
         self._pairs = pairs
         self._device: dict[str, str] = {}
         self._groups: dict[str, tuple[str, ...]] = {}
@@ -188,6 +196,7 @@ class _Rebuild:
             device=self._device.get(with_op, ""),
             groups=self._groups_of(with_op),
             inputs=tuple(sources),
+            kinds=self._kernels.get(node.op),
         )
         self._keep(made)
         return name, 0
@@ -200,6 +209,7 @@ class _Rebuild:
             groups=groups,
             inputs=tuple(self._sources(node)),
             handles=frozenset(node.handles),
+            kinds=self._kernels.get(node.op),
         )
         self._keep(made)
 
@@ -269,7 +279,9 @@ def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
                 break
             producer, output = inputs[slot]
             is_loop = producer in loops
-            if not is_loop and output not in made[producer].handles:
+            if not is_loop and (
+                producer not in made or output not in made[producer].handles
+            ):
                 break
             source = inputs[slot]
         if source[0] in loops:

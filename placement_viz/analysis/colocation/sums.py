@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
-from placement_viz.analysis.colocation.pairs import Pair, Rule
+from placement_viz.analysis.colocation.pairs import SUM_RULES, Pair
 
 __all__ = ["place_sums"]
 
@@ -26,7 +26,6 @@ _SUM = re.compile(r"AddN(?:_(\d+))?")
 # More sums than any model has; a larger number in a name is none.
 _MOST_MISSING = 100_000
 _TWO = 2
-_ARE_MADE_FOR_OTHERS = frozenset({Rule.CONSUMER, Rule.SUMMANDS, Rule.UPDATE, Rule.NONE})
 
 
 def place_sums(
@@ -57,7 +56,7 @@ def _sums_by_scope(
     found: dict[str, dict[int, str]] = {}
     for name in facts.ran_on:
         pair = pairs.get(name)
-        if pair is None or pair.rule not in _ARE_MADE_FOR_OTHERS:
+        if pair is None or pair.rule not in SUM_RULES:
             continue
         for built in (name, *names.rewritten_from(name)):
             scope, _, last = built.rpartition("/")
@@ -132,7 +131,7 @@ class _Totals:
         pair = self._pairs.get(summand)
         if pair is None:
             return None
-        if self._facts.type_of(summand) == "AddN" and pair.rule in _ARE_MADE_FOR_OTHERS:
+        if self._facts.type_of(summand) == "AddN" and pair.rule in SUM_RULES:
             split = self.split(summand)
             return split[-1] if split else None
         return self._beside_forward_op(summand)

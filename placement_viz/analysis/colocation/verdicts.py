@@ -8,7 +8,7 @@ import msgspec
 
 from placement_viz import names
 from placement_viz.analysis.colocation.homes import Homes
-from placement_viz.analysis.colocation.pairs import Pair, Rule
+from placement_viz.analysis.colocation.pairs import SUM_RULES, Pair, Rule
 
 __all__ = ["Cause", "Judgement", "Reason", "Verdict", "judge"]
 
@@ -107,7 +107,12 @@ def judge(name: str, device: str, pair: Pair, homes: Homes) -> Judgement:
     verdict, reason = _verdict(name, device, expected, homes)
     cause = None
     if verdict is Verdict.MISPLACED:
-        cause = _cause(name, device, expected != at_home, homes)
+        has_moved_home = (
+            expected != at_home
+            and pair.rule not in SUM_RULES
+            and not homes.is_gradient(forward)
+        )
+        cause = _cause(name, device, has_moved_home, homes)
     # A pair whose device is open proves nothing.
     rule = pair.rule if expected else Rule.NONE
     node = facts.nodes.get(name)
@@ -175,7 +180,7 @@ def _cause(name: str, device: str, has_moved_home: bool, homes: Homes) -> Cause:
         return Cause.TAPE_SCOPE
     if homes.is_in_loop_body(name):
         return Cause.WHILE_BODY
-    if name in facts.merged:
+    if homes.is_shared(name):
         return Cause.SHARED
     if node is not None and node.colocate:
         return Cause.INHERITED
