@@ -2,20 +2,28 @@
 
 import pytest
 
+from placement_viz import analyze_run, parse_run
+
 pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
-def totals():
-    """Return input to the total score over all models of the oracle."""
+def recorded():
+    """Return the sample of each model and the run file of its colocated step."""
     pytest.importorskip("tensorflow")
     from tests.oracle.models import MODELS
-    from tests.oracle.recording import record_sample
+    from tests.oracle.recording import record_pair
+
+    return [record_pair(name, model) for name, model in MODELS.items()]
+
+
+@pytest.fixture(scope="module")
+def totals(recorded):
+    """Return input to the total score over all models of the oracle."""
     from tests.oracle.scoring import LIMITS, add_scores, score
 
-    samples = [record_sample(name, model) for name, model in MODELS.items()]
     return {
-        given: add_scores(score(sample, given) for sample in samples)
+        given: add_scores(score(sample, given) for sample, _ in recorded)
         for given in LIMITS
     }
 
@@ -33,3 +41,18 @@ def test_a_timeline_alone_is_not_made_to_say_what_it_cannot_know(totals):
 
     assert totals["timeline"].share(Mark.WRONG) <= LIMITS["timeline"].wrong
     assert totals["timeline"].share(Mark.RIGHT) >= 0.9
+
+
+def test_a_colocated_run_has_nothing_to_fix(recorded):
+    """Whatever the model, no gradient op of its colocated step is misplaced."""
+    misplaced = {
+        sample.name: found["name"].to_list()
+        for sample, run_file in recorded
+        if not (
+            found := analyze_run(
+                parse_run(run_file, source=sample.name)
+            ).colocation.misplaced
+        ).is_empty()
+    }
+
+    assert misplaced == {}

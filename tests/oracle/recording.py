@@ -27,7 +27,7 @@ from tests.oracle.models import Model
 from tests.oracle.samples import Inputs, Sample, Truth
 from tests.oracle.twins import Twins
 
-__all__ = ["record_sample"]
+__all__ = ["record_pair", "record_sample"]
 
 tf1 = tf.compat.v1
 
@@ -65,9 +65,15 @@ class _Traced:
 
 def record_sample(name: str, model: Model) -> Sample:
     """Return what the engine sees of ``model`` and what it should find."""
+    return record_pair(name, model)[0]
+
+
+def record_pair(name: str, model: Model) -> tuple[Sample, bytes]:
+    """Return the sample of ``model`` and the run file of its colocated step."""
     plain = _trace(model, colocate=False)
     colocated = _trace(model, colocate=True)
-    return Sample(name, inputs=_inputs(plain), truth=_truth(plain, colocated))
+    sample = Sample(name, inputs=_inputs(plain), truth=_truth(plain, colocated))
+    return sample, _inputs(colocated).run_file
 
 
 def _trace(model: Model, *, colocate: bool) -> _Traced:

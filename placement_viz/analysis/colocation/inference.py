@@ -94,7 +94,24 @@ class Inference:
             if taker not in self._pairs and self._facts.type_of(taker) not in _READS
             for device in self._facts.ran_on.get(taker, ())
         }
-        return _only(takers)
+        return _only(takers) or self._composed(forward)
+
+    def _composed(self, forward: str) -> str | None:
+        """Return the device of the chain of unary ops that ``forward`` went into.
+
+        It takes what the gradient of ``forward`` takes of the forward pass.
+        """
+        chains = {
+            device
+            for member in self._by_forward.get(forward, ())
+            for producer in self._facts.producers.get(member, ())
+            if producer not in self._pairs
+            for taker in self._facts.consumers.get(producer, ())
+            if taker not in self._pairs
+            and self._facts.type_of(taker) == "_UnaryOpsComposition"
+            for device in self._facts.ran_on.get(taker, ())
+        }
+        return _only(chains)
 
     def _scope(self, forward: str) -> str | None:
         scope = forward.rpartition("/")[0]

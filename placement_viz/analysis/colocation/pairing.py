@@ -19,6 +19,8 @@ __all__ = ["pair_gradients"]
 
 _TAPE = "gradient_tape"
 _SUM = re.compile(r"AddN(?:_\d+)?")
+# Of a loop's counters, which are made for no op's gradient.
+_COUNTS = frozenset({"Add", "AddV2", "GreaterEqual", "LoopCond", "Sub"})
 _UPDATE = re.compile(r"(?:Resource)?(?:Sparse)?(?:Apply|Scatter)|Assign")
 
 
@@ -96,7 +98,11 @@ def _pair_by_consumers(facts: Facts, pairs: dict[str, Pair]) -> None:
     Source:
         ``gradients_util._AggregatedGrads``, 2.21 and 1.15.
     """
-    open_ops = [name for name, pair in pairs.items() if pair.rule is Rule.NONE]
+    open_ops = [
+        name
+        for name, pair in pairs.items()
+        if pair.rule is Rule.NONE and facts.type_of(name) not in _COUNTS
+    ]
     for name in reversed(open_ops):
         scope = pairs[name].scope
         found = next(

@@ -65,7 +65,8 @@ class Reader:
         """Return the pair with the longest forward op that exists, or may exist."""
         readings = list(names.gradient_boundaries(name))
         for scope, forward in readings:
-            if found := self._known(scope, forward):
+            # "gradients/norm/mul_grad" is of norm/mul, though a mul may exist too.
+            if self._is_scope(scope) and (found := self._known(scope, forward)):
                 return self._pair(scope, found)
         if tree := _TREE_SUM.match(name):
             readings.insert(0, (tree["scope"], tree["forward"]))
@@ -132,14 +133,15 @@ class Reader:
             # Nearly all gradient ops share a scope, which is then known.
             if "_grad/" in name and name[: name.find("/")] not in scopes:
                 for scope, forward in names.gradient_boundaries(name):
+                    if _has_usual_name(scope):
+                        break
                     if self._known(scope, forward):
                         scopes.add(scope)
                         break
         return scopes
 
     def _is_scope(self, scope: str) -> bool:
-        last = scope.rpartition("/")[2]
-        return scope in self._scopes or bool(names.GRADIENT_SCOPE.fullmatch(last))
+        return scope in self._scopes or _has_usual_name(scope)
 
     def _innermost_scope(self, name: str) -> str | None:
         """Return the gradient scope that ``name`` lies in; None when in none."""
@@ -149,6 +151,10 @@ class Reader:
                 return scope
             scope = scope.rpartition("/")[0]
         return None
+
+
+def _has_usual_name(scope: str) -> bool:
+    return bool(names.GRADIENT_SCOPE.fullmatch(scope.rpartition("/")[2]))
 
 
 def _inlined(scope: str, forward: str) -> Iterator[str]:

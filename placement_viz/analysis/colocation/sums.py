@@ -43,6 +43,10 @@ def place_sums(
     totals = _Totals(facts, pairs, beside_forward_op)
     found: dict[str, str | None] = {}
     for ran_as in _sums_by_scope(facts, pairs).values():
+        if len({facts.ran_on[name] for name in ran_as.values()}) > 1:
+            # Somebody placed them already, so they are split as they will be.
+            found |= {name: totals.total(name) for name in ran_as.values()}
+            continue
         devices = dict(enumerate(_renumbered(ran_as, totals)))
         for number, name in ran_as.items():
             found[name] = devices.get(number)
@@ -107,6 +111,11 @@ class _Totals:
             self._found[name] = self._split(name)
         return self._found[name]
 
+    def total(self, name: str) -> str | None:
+        """Return the device on which the value of a sum is; None when it is open."""
+        split = self.split(name)
+        return split[-1] if split else None
+
     def _split(self, name: str) -> tuple[str | None, ...] | None:
         devices = [self._device_of(each) for each in self._summands(name)]
         if len(devices) <= _TWO and None in devices:
@@ -132,6 +141,5 @@ class _Totals:
         if pair is None:
             return None
         if self._facts.type_of(summand) == "AddN" and pair.rule in SUM_RULES:
-            split = self.split(summand)
-            return split[-1] if split else None
+            return self.total(summand)
         return self._beside_forward_op(summand)
