@@ -85,6 +85,7 @@ def device_order(device: str) -> tuple[str, int, str, int]:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def device_matches(request: str, device: str) -> bool:
     """Return whether ``device`` satisfies every part that ``request`` names.
 

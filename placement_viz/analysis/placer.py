@@ -203,12 +203,12 @@ class _Placer:
         return self._matching[key]
 
     def _join_handles(self) -> None:
-        for node in self._nodes.values():
+        makers = {n.name: n.handles for n in self._nodes.values() if n.handles}
+        for node in self._nodes.values() if makers else ():
             if node.op in _CALLS:
                 continue
             for producer, slot in node.inputs:
-                maker = self._nodes.get(producer)
-                if maker and slot in maker.handles:
+                if producer in makers and slot in makers[producer]:
                     source, target = self._root(producer), self._root(node.name)
                     wanted = self._request.get(source, _ANYWHERE)
                     if self._request.get(target, _ANYWHERE).clashes_with(wanted):
@@ -230,7 +230,7 @@ class _Placer:
                     self._union(mine, theirs)
 
     def _union(self, one: str, other: str) -> None:
-        if one == other or not self._join_kinds(one, other):
+        if one == other or (self._kinds and not self._join_kinds(one, other)):
             return
         if self._rank[one] < self._rank[other]:
             one, other = other, one

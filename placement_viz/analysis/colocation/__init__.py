@@ -99,8 +99,8 @@ class Colocation:
         collateral: Forward op that colocation would move, to its device before and
             after; only known with a graph, and only looked for when a gradient op is
             misplaced.
-        replay: How many ops that ran the replay of the graph as it was built places,
-            and how many of them right; (0, 0) when nothing was replayed.
+        replay: How many forward ops that ran the replay of the placer places, and how
+            many of them right; (0, 0) when nothing was replayed.
     """
 
     gradients: pl.DataFrame

@@ -23,10 +23,8 @@ class Facts:
     Attributes:
         ran_on: Node to the devices it ran on, sorted; only nodes that ran.
         op_type: Node to the type it ran as.
-        producers: Node to the nodes whose data it takes, in argument order: as the
-            graph has it, else as the trace has it. Names that nothing is known of
-            are left in.
-        consumers: The same the other way round.
+        tensors: Node to the tensors it takes, in argument order: as the graph has
+            it, else as the trace has it.
         nodes: The graph; empty without one.
         placed: Node to assigned device, where the partition graphs say so.
         kernels: Op type to the types of device that have a kernel for it; only what
@@ -39,8 +37,7 @@ class Facts:
 
     ran_on: Mapping[str, tuple[str, ...]]
     op_type: Mapping[str, str]
-    producers: Mapping[str, tuple[str, ...]]
-    consumers: Mapping[str, tuple[str, ...]]
+    tensors: Mapping[str, Sequence[str]]
     nodes: Mapping[str, GraphNode]
     placed: Mapping[str, str]
     kernels: Mapping[str, frozenset[str]]
@@ -52,6 +49,31 @@ class Facts:
     def names(self) -> tuple[str, ...]:
         """Return all nodes: the graph's as created, then others as they first ran."""
         return tuple(dict.fromkeys((*self.nodes, *self.ran_on)))
+
+    @functools.cached_property
+    def producers(self) -> Mapping[str, tuple[str, ...]]:
+        """Return node to the nodes whose data it takes, in argument order.
+
+        Names that nothing is known of are left in.
+        """
+        known = _Known(self.ran_on, self.nodes)
+        return {
+            name: tuple(
+                names.producer_of(tensor, known)
+                for tensor in tensors
+                if not tensor.startswith("^")
+            )
+            for name, tensors in self.tensors.items()
+        }
+
+    @functools.cached_property
+    def consumers(self) -> Mapping[str, tuple[str, ...]]:
+        """Return node to the nodes that take its data, in the order of ``tensors``."""
+        consumers: dict[str, list[str]] = {}
+        for consumer, found in self.producers.items():
+            for producer in dict.fromkeys(found):
+                consumers.setdefault(producer, []).append(consumer)
+        return {name: tuple(found) for name, found in consumers.items()}
 
     @functools.cached_property
     def _by_scope(self) -> dict[str, list[str]]:
@@ -87,12 +109,15 @@ class Facts:
 
     def handles_taken(self, name: str) -> Iterator[str]:
         """Yield the nodes whose resource or reference ``name`` takes."""
-        node = self.nodes.get(name)
+        node = self.nodes.get(name) if self._handles else None
         for tensor in node.inputs if node else ():
             producer, _, slot = tensor.partition(":")
-            source = self.nodes.get(producer)
-            if source is not None and int(slot or 0) in source.handles:
+            if int(slot or 0) in self._handles.get(producer, ()):
                 yield producer
+
+    @functools.cached_property
+    def _handles(self) -> dict[str, tuple[int, ...]]:
+        return {name: n.handles for name, n in self.nodes.items() if n.handles}
 
     def type_of(self, name: str) -> str:
         """Return the op type of a node; empty when nothing is known of it."""
@@ -115,25 +140,17 @@ def gather_facts(run: Run) -> Facts:
         # A node that ran on several devices (a copied constant) or several times (a
         # loop) has the same inputs each time, so the last one stands for all.
         inputs[name] = tensors
-    known = _Known(ran_on, nodes)
-    merged = _merged(inputs, nodes, known)
+    merged = _merged(inputs, nodes, _Known(ran_on, nodes))
     inputs |= {name: node.inputs for name, node in nodes.items()}
-    producers = {
-        name: tuple(
-            names.producer_of(tensor, known)
-            for tensor in tensors
-            if not tensor.startswith("^")
-        )
-        for name, tensors in inputs.items()
-    }
     return Facts(
         ran_on={
             name: tuple(sorted(devices, key=names.device_order))
+            if len(devices) > 1
+            else tuple(devices)
             for name, devices in ran_on.items()
         },
         op_type=op_type,
-        producers=producers,
-        consumers=_inverse(producers),
+        tensors=inputs,
         nodes=nodes,
         placed=run.graph.placed if run.graph else {},
         kernels=run.graph.kernels if run.graph else {},
@@ -153,14 +170,6 @@ class _Known:
 
     def __contains__(self, name: object) -> bool:
         return name in self._first or name in self._second
-
-
-def _inverse(producers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    consumers: dict[str, list[str]] = {}
-    for consumer, found in producers.items():
-        for producer in dict.fromkeys(found):
-            consumers.setdefault(producer, []).append(consumer)
-    return {name: tuple(found) for name, found in consumers.items()}
 
 
 def _merged(

@@ -54,10 +54,11 @@ class Homes:
 
     def expected_device(self, name: str) -> str | None:
         """Return where gradient op ``name`` is when gradients are colocated."""
-        for origin in self._origins(name):
-            device = self._colocated.get(origin)
-            if device and self._pairs[origin].forward_op:
-                return device
+        if self.facts.nodes:
+            for origin in self._origins(name):
+                device = self._colocated.get(origin)
+                if device and self._pairs[origin].forward_op:
+                    return device
         if name in self._sums:
             return self._sums[name]
         return self._beside_forward_op(name)
@@ -90,16 +91,19 @@ class Homes:
 
     def is_shared(self, name: str) -> bool:
         """Return whether an optimiser made ``name`` serve a gradient elsewhere too."""
+        takers = self.facts.merged.get(name)
+        if not takers:
+            return False
         home = self.expected_device(name)
         return any(
             self.expected_device(taker) not in {None, home}
-            for taker in self.facts.merged.get(name, ())
+            for taker in takers
             if taker in self._pairs
         )
 
     def is_in_loop_body(self, name: str) -> bool:
         """Return whether ``name`` is in the gradient of a loop or condition."""
-        return "_grad/" in name and any(
+        return any(
             kind in _LOOPS for kind in map(self.facts.type_of, self._holders(name))
         )
 
@@ -109,29 +113,37 @@ class Homes:
         Only ops that ran, and only those whose device the replay of the graph as it
         was built gets right; empty without a graph.
         """
-        found = {}
-        for name, ran_on in self.facts.ran_on.items():
-            then = self._colocated.get(name)
-            if (
-                name not in self._pairs
-                and then
-                and ran_on != (then,)
-                and ran_on == (self._as_built.get(name),)
-            ):
-                found[name] = (ran_on[0], then)
-        return found
+        return {
+            name: (ran_on, then)
+            for name, ran_on, then in self._replayed_elsewhere()
+            if ran_on == self._as_built.get(name)
+        }
 
     def replay(self) -> tuple[int, int]:
-        """Return how many ops that ran the replay as built places, and how many right.
+        """Return how many forward ops the replay places, and how many right.
 
-        This is what a prediction by the same rules is to be measured by.
+        This is what a prediction by the same rules is to be measured by. A forward
+        op that colocation moves counts by where the graph as built has it.
         """
-        placed = [
-            self._as_built[name] in ran_on
+        n_placed = sum(
+            name in self._colocated and name not in self._pairs
+            for name in self.facts.ran_on
+        )
+        n_wrong = len(self._replayed_elsewhere()) - len(self.collateral_moves())
+        return n_placed, n_placed - n_wrong
+
+    def _replayed_elsewhere(self) -> list[tuple[str, str, str]]:
+        """Return the forward ops that ran elsewhere than the colocated graph has them.
+
+        Each with the device it ran on and the other one.
+        """
+        return [
+            (name, ran_on[0], then)
             for name, ran_on in self.facts.ran_on.items()
-            if name in self._as_built
+            if name not in self._pairs
+            and (then := self._colocated.get(name))
+            and then not in ran_on
         ]
-        return len(placed), sum(placed)
 
     def _beside_forward_op(self, name: str) -> str | None:
         """Return the device of the forward op, which may be a gradient op itself."""
@@ -157,9 +169,10 @@ class Homes:
 
     def _origins(self, name: str) -> Iterator[str]:
         """Yield the nodes of the graph that ``name`` is or was made from."""
-        if not self.facts.nodes:
+        yield name
+        if name in self.facts.nodes:
             return
-        for origin in (name, *names.rewritten_from(name)):
+        for origin in names.rewritten_from(name):
             if origin in self._pairs:
                 yield origin
         for holder in self._holders(name):
@@ -168,11 +181,15 @@ class Homes:
 
     def _holders(self, name: str) -> Iterator[str]:
         """Yield the loops, conditions and calls that ``name`` was taken out of."""
-        scope = name.rpartition("/")[0]
+        scope = name.rpartition("/")[0] if self._has_calls else ""
         while scope:
             if self.facts.type_of(scope) in _CALLS:
                 yield scope
             scope = scope.rpartition("/")[0]
+
+    @functools.cached_property
+    def _has_calls(self) -> bool:
+        return any(node.op in _CALLS for node in self.facts.nodes.values())
 
     @functools.cached_property
     def _around(self) -> Mapping[str, str]:

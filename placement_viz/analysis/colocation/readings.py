@@ -9,6 +9,7 @@ Source:
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -63,14 +64,13 @@ class Reader:
 
     def _read_boundaries(self, name: str) -> Pair | None:
         """Return the pair with the longest forward op that exists, or may exist."""
-        readings = list(names.gradient_boundaries(name))
-        for scope, forward in readings:
+        for scope, forward in names.gradient_boundaries(name):
             # "gradients/norm/mul_grad" is of norm/mul, though a mul may exist too.
             if self._is_scope(scope) and (found := self._known(scope, forward)):
                 return self._pair(scope, found)
-        if tree := _TREE_SUM.match(name):
-            readings.insert(0, (tree["scope"], tree["forward"]))
-        for scope, forward in readings:
+        tree = _TREE_SUM.match(name)
+        sums = [(tree["scope"], tree["forward"])] if tree else []
+        for scope, forward in (*sums, *names.gradient_boundaries(name)):
             if self._is_scope(scope):
                 return self._pair(scope, forward)
         return None
@@ -130,8 +130,11 @@ class Reader:
         """
         scopes = set()
         for name in self._facts.names:
-            # Nearly all gradient ops share a scope, which is then known.
-            if "_grad/" in name and name[: name.find("/")] not in scopes:
+            if "_grad/" in name:
+                outermost = name[: name.find("/")]
+                # Nearly all gradient ops share a scope, which is then known.
+                if outermost in scopes or _has_usual_name(outermost):
+                    continue
                 for scope, forward in names.gradient_boundaries(name):
                     if _has_usual_name(scope):
                         break
@@ -153,6 +156,7 @@ class Reader:
         return None
 
 
+@functools.lru_cache(maxsize=1024)
 def _has_usual_name(scope: str) -> bool:
     return bool(names.GRADIENT_SCOPE.fullmatch(scope.rpartition("/")[2]))
 
