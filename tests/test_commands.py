@@ -57,6 +57,16 @@ def test_json_into_a_file_leaves_the_text_on_the_terminal(auto, capsys, tmp_path
     assert list(target.parent.iterdir()) == [target]
 
 
+def test_a_page_and_a_table_are_written_at_once(auto, tmp_path):
+    """Each format goes to its own file, and the page needs nothing else."""
+    page, table = tmp_path / "run.html", tmp_path / "run.csv"
+
+    assert main(["analyze", str(auto), "--html", str(page), "--csv", str(table)]) == 0
+    assert "Plotly.newPlot" in page.read_text()
+    assert "src=" not in page.read_text().split("<body>")[0]
+    assert table.read_text().count("\n") == 2
+
+
 def test_compare_prints_what_moved(auto, home, capsys):
     """Plain and gzipped runs are compared alike."""
     assert main(["compare", str(auto), str(home)]) == 0

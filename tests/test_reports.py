@@ -1,3 +1,4 @@
+import csv
 import io
 import json
 
@@ -5,11 +6,13 @@ import pytest
 from rich.console import Console
 
 from placement_viz import analyze_run, compare_runs
+from placement_viz.reports.csv import format_csv
 from placement_viz.reports.document import (
     analysis_document,
     comparison_document,
     format_json,
 )
+from placement_viz.reports.html import format_html
 from placement_viz.reports.sentences import comparison_headline, explain, headline
 from placement_viz.reports.text import print_analysis, print_comparison
 from tests.builders import device, node, op, run
@@ -156,6 +159,30 @@ def test_names_are_text_and_never_markup():
     found = run(op(name, on="CPU:1"), op(f"gradients/{name}_grad/Mul", on="CPU:0"))
 
     assert name in on_terminal(print_analysis, analyze_run(found))
+
+
+def test_the_page_names_everything_and_runs_nothing_of_a_file():
+    """Names from a file are text on the page, wherever they stand."""
+    name = "<script>alert(1)</script>"
+    found = run(op(name, on="CPU:1"), op(f"gradients/{name}_grad/Mul", on="CPU:0"))
+
+    page = format_html(analyze_run(found), "<div>timeline</div>")
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert name not in page
+    assert "<div>timeline</div>" in page
+    assert "belongs on CPU:1" in page
+
+
+def test_the_table_is_csv_and_no_formula():
+    """A spreadsheet opens it, and takes no name for a formula."""
+    name = "=cmd()"
+    found = run(op(name, on="CPU:1"), op(f"gradients/{name}_grad/Mul", on="CPU:0"))
+
+    (row,) = csv.DictReader(io.StringIO(format_csv(analyze_run(found))))
+
+    assert row["forward_op"] == f"'{name}"
+    assert row["verdict"] == "misplaced"
 
 
 def test_a_long_list_says_how_much_of_it_is_shown():

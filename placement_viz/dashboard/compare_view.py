@@ -12,7 +12,6 @@ from placement_viz.analysis import Comparison, compare_runs
 from placement_viz.dashboard import differences, ids, tables
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import (
-    GRAPH_CONFIG,
     bars_of,
     card,
     legend_labels,
@@ -22,7 +21,7 @@ from placement_viz.dashboard.parts import (
 )
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
-from placement_viz.figures import Look, comparison_figure
+from placement_viz.figures import GRAPH_CONFIG, Look, comparison_figure
 from placement_viz.reports.sentences import comparison_headline
 from placement_viz.units import format_count
 

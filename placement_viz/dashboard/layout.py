@@ -11,13 +11,12 @@ from placement_viz.dashboard import ids, tables
 from placement_viz.dashboard.catalog import Listing
 from placement_viz.dashboard.compare_view import comparison_shell
 from placement_viz.dashboard.parts import (
-    GRAPH_CONFIG,
     card,
     legend_options,
     picker_data,
 )
 from placement_viz.dashboard.start_page import start_page
-from placement_viz.figures import OpClass
+from placement_viz.figures import GRAPH_CONFIG, OpClass
 
 __all__ = ["INDEX", "page"]
 

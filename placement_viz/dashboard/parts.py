@@ -14,7 +14,6 @@ from placement_viz.dashboard.catalog import Listing
 from placement_viz.figures import DARK, LIGHT, MARKS, Look, OpClass
 
 __all__ = [
-    "GRAPH_CONFIG",
     "bars_of",
     "card",
     "legend_labels",
@@ -24,20 +23,6 @@ __all__ = [
     "say",
     "window_of",
 ]
-
-GRAPH_CONFIG: dict[str, Any] = {
-    "displaylogo": False,
-    "showTips": False,
-    "doubleClick": "autosize",
-    "plotlyServerURL": "",
-    "displayModeBar": True,
-    "modeBarButtons": [
-        ["zoom2d", "pan2d"],
-        ["zoomIn2d", "zoomOut2d", "autoScale2d"],
-        ["toImage"],
-    ],
-    "toImageButtonOptions": {"filename": "placement_viz-timeline"},
-}
 
 
 def card(head: list[Any], *body: Any, **attributes: Any) -> html.Div:

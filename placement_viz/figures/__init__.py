@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from placement_viz.figures.bars import View
 from placement_viz.figures.comparison import comparison_figure
+from placement_viz.figures.config import GRAPH_CONFIG
 from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, OpClass
 from placement_viz.figures.marks import count_classes
@@ -11,6 +12,7 @@ from placement_viz.figures.timeline import op_box, timeline_caption, timeline_fi
 
 __all__ = [
     "DARK",
+    "GRAPH_CONFIG",
     "LIGHT",
     "MARKS",
     "MAX_MARKS",
