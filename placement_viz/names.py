@@ -19,6 +19,7 @@ __all__ = [
     "device_type",
     "gradient_boundaries",
     "is_full_device",
+    "producer_and_slot",
     "producer_of",
     "rewritten_from",
     "short_device",
@@ -28,11 +29,17 @@ __all__ = [
 GRADIENT_SCOPE = re.compile(r"gradients(?:_\d+)?")
 
 _JOB = re.compile(r"/job:([^/]+)")
-_REPLICA = re.compile(r"/replica:(\d+)")
-_TASK = re.compile(r"/task:(\d+)")
+# Longer numbers than these are no numbers: Python reads at most 4,300 digits.
+_REPLICA = re.compile(r"/replica:(\d{1,9})(?!\d)")
+_TASK = re.compile(r"/task:(\d{1,9})(?!\d)")
 # "/device:GPU:0" today, "/gpu:0" up to TensorFlow 1.2 and in many programs.
-_DEVICE = re.compile(r"/(?:device:)?([A-Za-z][A-Za-z_]*):(\d+|\*)(?=$|/)")
+_DEVICE = re.compile(r"/(?:device:)?([A-Za-z][A-Za-z_]*):(\d{1,9}|\*)(?=$|/)")
 _NOT_A_TYPE = frozenset({"job", "replica", "task", "stream", "context"})
+# No gradient of a gradient of a gradient … goes further, nor does any scope; a name
+# that seems to is not worth the time to read.
+_MOST_ORDERS = 8
+_MOST_SCOPES = 64
+_MOST_DIGITS = 9
 _BOUNDARY = re.compile(r"_grad(?:_\d+)?(?=/|$)")
 _RECV_SUFFIX = re.compile(r"(?:/ctrl)?/_\d+$")
 
@@ -147,6 +154,14 @@ def producer_of(tensor: str, known: Container[str] = ()) -> str:
     return name
 
 
+def producer_and_slot(tensor: str) -> tuple[str, int]:
+    """Return the op and the output number that GraphDef's ``op:1`` names."""
+    producer, colon, slot = tensor.rpartition(":")
+    if colon and slot.isdecimal() and len(slot) <= _MOST_DIGITS:
+        return producer, int(slot)
+    return tensor, 0
+
+
 def copied_from(name: str) -> str | None:
     """Return the op that graph partitioning made ``name`` for; None for other names.
 
@@ -192,14 +207,16 @@ def gradient_boundaries(name: str) -> Iterator[tuple[str, str]]:
         op, a scope named after the whole op: ``[outer/]gradients/<F>_grad[_n]/…``
         (``gradients_util._GradientsHelper``, 2.21 and 1.x alike).
     """
-    ends = [match.start() for match in _BOUNDARY.finditer(name)]
+    ends = [match.start() for match in _BOUNDARY.finditer(name)][-_MOST_ORDERS:]
     if len(ends) == 1:  # nearly always, and then no order has to be found
         end, start = ends[0], name.find("/") + 1
-        while 0 < start < end:
+        for _ in range(_MOST_SCOPES):
+            if not 0 < start < end:
+                return
             yield name[: start - 1], name[start:end]
             start = name.find("/", start) + 1
         return
-    slashes = [i for i, c in enumerate(name) if c == "/"] if ends else []
+    slashes = [i for i, c in enumerate(name) if c == "/"][:_MOST_SCOPES] if ends else []
     readings = [
         (end - start, name[: start - 1], name[start:end])
         for end in ends

@@ -63,7 +63,7 @@ def find_fixes(run: Run, colocation: Colocation) -> tuple[Fix, ...]:
     by_line = (
         misplaced.group_by("source", is_tape=is_tape)
         .agg(n=pl.len(), total_us=pl.col("duration_us").sum())
-        .sort(["n", "source"], descending=[True, False])
+        .sort(["n", "source", "is_tape"], descending=[True, False, False])
     )
     return tuple(
         Fix(
@@ -89,8 +89,11 @@ def _side_effects(colocation: Colocation) -> str:
     reasons = dict(colocation.gradients["reason"].value_counts().iter_rows())
     if n_explicit := reasons.get("explicit", 0):
         ops = format_count(n_explicit, "op")
-        verb = "has" if n_explicit == 1 else "have"
-        sentences.append(f"{ops} that {verb} a tf.device of their own stay")
+        sentences.append(
+            f"{ops} that has a tf.device of its own stays"
+            if n_explicit == 1
+            else f"{ops} that have a tf.device of their own stay"
+        )
     if n_unknown := colocation.summary.unknown_ops:
         ops = format_count(n_unknown, "op")
         sentences.append(f"what becomes of {ops} is not known")

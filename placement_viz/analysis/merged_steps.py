@@ -46,33 +46,35 @@ def put_rows_right(trace: Trace) -> tuple[Trace, Notice | None]:
     swaps = _find_swaps(compared)
     if swaps.is_empty():
         return trace, None
-    moved = (
-        counted.join(swaps, on=["repeat", "device"], how="inner")
-        .select("op", "becomes")
-        .unique("op")
+    # Steps follow each other, so each lasts until the first op of the next.
+    starts = counted.group_by("repeat").agg(pl.col("start_us").min()).sort("repeat")
+    step_of = starts["start_us"].search_sorted(trace.ops["start_us"], side="right")
+    numbered = trace.ops.with_columns(
+        repeat=(step_of.cast(pl.Int64) - 1).clip(lower_bound=0)
     )
-    ops = (
-        trace.ops.with_row_index("op")
-        .join(moved, on="op", how="left", maintain_order="left")
-        .with_columns(device=pl.coalesce("becomes", "device"))
-        .select(trace.ops.columns)
-    )
+    is_placed = pl.col("row_kind") == RowKind.EXECUTOR
+    ops = numbered.join(
+        swaps, on=["repeat", "device"], how="left", maintain_order="left"
+    ).with_columns(becomes=pl.when(is_placed).then("becomes").otherwise(pl.lit(None)))
+    n_moved = ops["becomes"].count()
+    ops = ops.with_columns(device=pl.coalesce("becomes", "device"))
     n_steps, n_odd = counted["repeat"].n_unique(), swaps["repeat"].n_unique()
     rows = sorted({short_device(d) for d in (*swaps["device"], *swaps["becomes"])})
     notice = Notice(
         "rows-swapped",
         f"{format_count(n_steps, 'step')} were put into this file, and in {n_odd} of "
         f"them the rows of {' and '.join(rows)} are swapped; "
-        f"{format_count(moved.height, 'op')} of the odd steps were put right",
+        f"{format_count(n_moved, 'op')} of the odd steps were put right",
     )
-    return dataclasses.replace(trace, ops=ops), notice
+    return dataclasses.replace(trace, ops=ops.select(trace.ops.columns)), notice
 
 
 def _with_repeats(trace: Trace) -> pl.DataFrame:
     """Return the executed ops with ``repeat``, how often the op had run before.
 
     Ops that run several times a step, as in a loop, cannot tell steps apart, so
-    only those that run as often as most others are left.
+    only those are left that run once a step: as often as the fewest, if that is
+    more than a handful of ops.
     """
     ops = (
         trace.ops.with_row_index("op")
@@ -84,8 +86,9 @@ def _with_repeats(trace: Trace) -> pl.DataFrame:
     )
     if ops.is_empty():
         return ops.with_columns(repeat=pl.lit(0), repeats=pl.lit(1))
-    most = ops.unique("name")["repeats"].mode().max()
-    return ops.filter(pl.col("repeats") == most)
+    often = ops.unique("name")["repeats"].value_counts().sort("repeats")
+    once_a_step = often.filter(pl.col("count") >= _FEWEST_OPS)["repeats"].min() or 1
+    return ops.filter(pl.col("repeats") == once_a_step)
 
 
 def _find_swaps(compared: pl.DataFrame) -> pl.DataFrame:

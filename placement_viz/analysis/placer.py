@@ -23,13 +23,12 @@ Source:
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from placement_viz import names
+from placement_viz.analysis.device_requests import ANYWHERE, Request, request_of
 
 __all__ = ["PlacerNode", "place"]
 
@@ -83,54 +82,6 @@ def place(nodes: Sequence[PlacerNode], devices: Iterable[str]) -> dict[str, str]
     return _Placer(nodes, sorted(devices, key=_preference)).run()
 
 
-class _Request(NamedTuple):
-    """What a group asks for; None where it leaves the choice."""
-
-    task: str = ""
-    kind: str | None = None
-    number: str | None = None
-
-    def clashes_with(self, other: _Request) -> bool:
-        return _differ(self.kind, other.kind) or _differ(self.number, other.number)
-
-    def merged(self, other: _Request) -> _Request:
-        """Return what both name, without what they disagree on."""
-        if other is _ANYWHERE or other == self:
-            return self
-        if self is _ANYWHERE:
-            return other
-        task = self.task or other.task
-        if _differ(self.kind, other.kind):
-            return _Request(task)
-        kind = self.kind or other.kind
-        if _differ(self.number, other.number):
-            return _Request(task, kind)
-        return _Request(task, kind, self.number or other.number)
-
-    def obeying(self, owner: _Request) -> _Request:
-        """Return this with the device of a resource, where it names one."""
-        if owner is _ANYWHERE:
-            return self
-        return _Request(self.task, owner.kind or self.kind, owner.number or self.number)
-
-
-_ANYWHERE = _Request()
-
-
-@functools.lru_cache(maxsize=1024)
-def _request(device: str) -> _Request:
-    """Return what the canonical ``device`` asks for."""
-    task, _, last = device.rpartition("/device:")
-    if not last:
-        return _ANYWHERE
-    kind, _, number = last.partition(":")
-    return _Request(task, kind or None, None if number == "*" else number or None)
-
-
-def _differ(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one != other
-
-
 class _Placer:
     def __init__(self, nodes: Sequence[PlacerNode], devices: list[str]) -> None:
         self._nodes = {node.name: node for node in nodes}
@@ -140,13 +91,13 @@ class _Placer:
         self._kinds = {n.name: n.kinds for n in nodes if n.kinds is not None}
         self._rank = dict.fromkeys(self._nodes, 0)
         # Groups that ask for nothing, which most nodes do, have no entry.
-        self._request: dict[str, _Request] = {}
-        self._owner: dict[str, _Request] = {}
+        self._request: dict[str, Request] = {}
+        self._owner: dict[str, Request] = {}
         for node in self._nodes.values():
             if node.device:
-                self._request[node.name] = _request(node.device)
+                self._request[node.name] = request_of(node.device)
                 if not node.inputs and 0 in node.handles:
-                    self._owner[node.name] = _request(node.device)
+                    self._owner[node.name] = request_of(node.device)
 
     def run(self) -> dict[str, str]:
         self._join_handles()
@@ -187,7 +138,7 @@ class _Placer:
 
         Soft placement drops the request before it drops the need of a kernel.
         """
-        request, kinds = self._request.get(root, _ANYWHERE), self._kinds.get(root)
+        request, kinds = self._request.get(root, ANYWHERE), self._kinds.get(root)
         wanted = request.task
         if request.kind:
             wanted += f"/device:{request.kind}:{request.number or '*'}"
@@ -210,9 +161,9 @@ class _Placer:
             for producer, slot in node.inputs:
                 if producer in makers and slot in makers[producer]:
                     source, target = self._root(producer), self._root(node.name)
-                    wanted = self._request.get(source, _ANYWHERE)
-                    if self._request.get(target, _ANYWHERE).clashes_with(wanted):
-                        owner = self._owner.get(target, _ANYWHERE)
+                    wanted = self._request.get(source, ANYWHERE)
+                    if self._request.get(target, ANYWHERE).clashes_with(wanted):
+                        owner = self._owner.get(target, ANYWHERE)
                         self._request[target] = wanted.obeying(owner)
                     self._union(source, target)
 
@@ -224,10 +175,20 @@ class _Placer:
                 if other is node.name:
                     continue
                 mine, theirs = self._root(node.name), self._root(other)
-                # Two resources keep their devices, and the request to join is ignored.
-                owner = self._owner.get(mine, _ANYWHERE)
-                if not owner.clashes_with(self._owner.get(theirs, _ANYWHERE)):
+                if self._may_join(mine, theirs):
                     self._union(mine, theirs)
+
+    def _may_join(self, one: str, other: str) -> bool:
+        """Return whether two groups can share a device; else a request is ignored.
+
+        Two resources keep their devices, and nothing leaves its task.
+        """
+        owner = self._owner.get(one, ANYWHERE)
+        request = self._request.get(one, ANYWHERE)
+        return not (
+            owner.clashes_with(self._owner.get(other, ANYWHERE))
+            or request.is_in_another_task(self._request.get(other, ANYWHERE))
+        )
 
     def _union(self, one: str, other: str) -> None:
         if one == other or (self._kinds and not self._join_kinds(one, other)):
@@ -238,12 +199,12 @@ class _Placer:
             self._rank[one] += 1
         self._parent[other] = one
         if other in self._owner:
-            owner = self._owner.get(one, _ANYWHERE)
+            owner = self._owner.get(one, ANYWHERE)
             self._owner[one] = owner.merged(self._owner[other])
         if other in self._request or one in self._request:
-            request = self._request.get(one, _ANYWHERE)
-            request = request.merged(self._request.get(other, _ANYWHERE))
-            self._request[one] = request.obeying(self._owner.get(one, _ANYWHERE))
+            request = self._request.get(one, ANYWHERE)
+            request = request.merged(self._request.get(other, ANYWHERE))
+            self._request[one] = request.obeying(self._owner.get(one, ANYWHERE))
 
     def _join_kinds(self, one: str, other: str) -> bool:
         """Note for both groups where they can go together; False if nowhere."""

@@ -111,8 +111,8 @@ class Facts:
         """Yield the nodes whose resource or reference ``name`` takes."""
         node = self.nodes.get(name) if self._handles else None
         for tensor in node.inputs if node else ():
-            producer, _, slot = tensor.partition(":")
-            if int(slot or 0) in self._handles.get(producer, ()):
+            producer, slot = names.producer_and_slot(tensor)
+            if slot in self._handles.get(producer, ()):
                 yield producer
 
     @functools.cached_property
@@ -128,7 +128,8 @@ class Facts:
 
 def gather_facts(run: Run) -> Facts:
     """Return what ``run`` says about each node."""
-    executed = run.trace.executed
+    # By name where starts are equal, so that the order in the file means nothing.
+    executed = run.trace.executed.sort("start_us", "name")
     nodes = run.graph.nodes if run.graph else {}
     ran_on: dict[str, set[str]] = {}
     op_type: dict[str, str] = {}
@@ -207,6 +208,8 @@ def _usual_producers(
         yield producer
         passed = {producer}
         while (source := nodes.get(producer)) and source.op in _PASSED_OVER:
+            if not source.inputs:
+                break
             producer = names.producer_of(source.inputs[0], known)
             if producer in passed:
                 break

@@ -140,7 +140,9 @@ class Homes:
         return [
             (name, ran_on[0], then)
             for name, ran_on in self.facts.ran_on.items()
-            if name not in self._pairs
+            # A copied constant is on several devices, and was moved from none.
+            if len(ran_on) == 1
+            and name not in self._pairs
             and (then := self._colocated.get(name))
             and then not in ran_on
         ]
@@ -214,7 +216,8 @@ class Homes:
         rebuilt = rebuild_colocated(self.facts.nodes, self._pairs, self.facts.kernels)
         placed = place(rebuilt.nodes, self.facts.devices)
         for old, new in rebuilt.renamed.items():
-            placed.setdefault(old, placed[new])
+            if new in placed:  # a damaged graph adds up what is not there
+                placed.setdefault(old, placed[new])
         return placed
 
     @functools.cached_property

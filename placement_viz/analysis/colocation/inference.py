@@ -69,9 +69,19 @@ class Inference:
 
     def device_of(self, forward: str) -> str | None:
         """Return the device of a forward op that did not run; None if it is open."""
-        if forward not in self._found:
-            self._found[forward] = None  # an answer must not rest on itself
-            self._found[forward] = self._ask(forward)
+        # An unrolled net has thousands of ops in a row: no recursion.
+        rest = [forward] if forward not in self._found else []
+        while rest:
+            last = rest[-1]
+            open_ops: list[str] = []
+            if last not in self._found:
+                self._found[last] = self._ask(last)
+                open_ops = [] if self._found[last] else self._open_takers(last)
+            if open_ops:
+                rest += open_ops
+            else:
+                rest.pop()
+                self._found[last] = self._found[last] or self._between(last)
         return self._found[forward]
 
     def _ask(self, forward: str) -> str | None:
@@ -79,7 +89,15 @@ class Inference:
         # its device is open, whatever is around it.
         if forward in self._whole:
             return _only(self._whole[forward])
-        return self._fused(forward) or self._scope(forward) or self._between(forward)
+        return self._fused(forward) or self._scope(forward)
+
+    def _open_takers(self, forward: str) -> list[str]:
+        """Return the ops that took ``forward`` and whose device is not looked up."""
+        return [
+            taker
+            for taker in self._takers(forward)
+            if taker not in self._facts.ran_on and taker not in self._found
+        ]
 
     def device_of_scope(self, scope: str) -> str | None:
         """Return the device of all forward ops right in ``scope``; None if several."""
@@ -123,23 +141,35 @@ class Inference:
         The gradient of an op takes the op's inputs, and the gradients of the ops
         that took its output.
         """
-        taken: set[str | None] = set()
-        takers: set[str | None] = set()
-        for member in self._by_forward.get(forward, ()):
-            for producer in self._facts.producers.get(member, ()):
-                if self._facts.type_of(producer) in _NO_EVIDENCE - {"Identity"}:
-                    continue
-                pair = self._pairs.get(producer)
-                if pair is None:
-                    taken.update(self._facts.ran_on.get(producer, ()))
-                elif pair.forward_op not in {None, forward}:
-                    takers.add(self._forward_device(pair.forward_op or ""))
+        if forward in self._whole:
+            return None
+        takers = {self._forward_device(taker) for taker in self._takers(forward)}
         # At the end of the forward pass nothing takes the op, and it may well be
         # elsewhere than what it takes.
-        return _only(taken | takers) if takers else None
+        if not takers:
+            return None
+        taken = {
+            device
+            for producer in self._sources(forward)
+            if producer not in self._pairs
+            for device in self._facts.ran_on.get(producer, ())
+        }
+        return _only(taken | takers)
+
+    def _takers(self, forward: str) -> list[str]:
+        """Return the forward ops whose gradients the gradient of ``forward`` takes."""
+        found = (self._pairs.get(each) for each in self._sources(forward))
+        takers = (pair.forward_op for pair in found if pair and pair.forward_op)
+        return [taker for taker in dict.fromkeys(takers) if taker != forward]
+
+    def _sources(self, forward: str) -> Iterator[str]:
+        for member in self._by_forward.get(forward, ()):
+            for producer in self._facts.producers.get(member, ()):
+                if self._facts.type_of(producer) not in _NO_EVIDENCE - {"Identity"}:
+                    yield producer
 
     def _forward_device(self, forward: str) -> str | None:
-        return _only(self._facts.ran_on.get(forward, ())) or self.device_of(forward)
+        return _only(self._facts.ran_on.get(forward, ())) or self._found.get(forward)
 
     def _find_scope_devices(self) -> dict[str, set[str]]:
         """Return scope to the devices of the forward ops right in it."""

@@ -53,7 +53,7 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
     for name, pair in list(pairs.items()):
         if pair.rule is not Rule.NONE or facts.type_of(name) != "Switch":
             continue
-        condition = facts.producers.get(name, ("",))[-1]
+        condition = (facts.producers.get(name) or ("",))[-1]
         # The counter of the backward loop has a condition of its own.
         if facts.type_of(condition) == "LoopCond" and condition not in pairs:
             exit_op = _differentiated_exit(condition, pair.scope, facts, pairs)

@@ -103,25 +103,40 @@ def _pair_by_consumers(facts: Facts, pairs: dict[str, Pair]) -> None:
         for name, pair in pairs.items()
         if pair.rule is Rule.NONE and facts.type_of(name) not in _COUNTS
     ]
-    for name in reversed(open_ops):
-        scope = pairs[name].scope
-        found = next(
-            (
-                pair
-                for consumer in facts.consumers.get(name, ())
-                if (pair := pairs.get(consumer))
-                and pair.forward_op
-                and pair.scope == scope
-                and pair.rule is not Rule.SUMMANDS
-            ),
-            None,
-        )
-        if found:
-            pairs[name] = Pair(found.forward_op, Rule.CONSUMER, scope)
-        elif variable := _updated_variable(name, facts):
-            pairs[name] = Pair(variable, Rule.UPDATE, scope)
-        elif origin := _common_producer(name, facts, pairs):
-            pairs[name] = Pair(origin, Rule.SUMMANDS, scope)
+    # What takes an op was mostly made after it. Where it was not, the op is asked
+    # again once its taker is paired.
+    rest = list(open_ops)
+    while rest:
+        name = rest.pop()
+        if pairs[name].rule is Rule.NONE and (pair := _pair_open(name, facts, pairs)):
+            pairs[name] = pair
+            rest += (
+                each
+                for each in facts.producers.get(name, ())
+                if each in pairs and pairs[each].rule is Rule.NONE
+                if facts.type_of(each) not in _COUNTS
+            )
+
+
+def _pair_open(name: str, facts: Facts, pairs: dict[str, Pair]) -> Pair | None:
+    scope = pairs[name].scope
+    takers = [
+        pair.forward_op
+        for consumer in facts.consumers.get(name, ())
+        if (pair := pairs.get(consumer))
+        and pair.forward_op
+        and pair.scope == scope
+        and pair.rule is not Rule.SUMMANDS
+    ]
+    if takers:
+        # An addition passes its gradient on, so several may take it. The first to
+        # run is next to it.
+        return Pair(takers[0], Rule.CONSUMER, scope)
+    if variable := _updated_variable(name, facts):
+        return Pair(variable, Rule.UPDATE, scope)
+    if origin := _common_producer(name, facts, pairs):
+        return Pair(origin, Rule.SUMMANDS, scope)
+    return None
 
 
 def _updated_variable(name: str, facts: Facts) -> str | None:

@@ -21,6 +21,7 @@ class Rule(enum.Enum):
     LOOP = ("it counts the iterations of the loop that ends there", "dataflow", 0.8)
     TAPE_TYPE = ("its scope holds one op whose gradient it can be", "trace", 0.8)
     TAPE_SCOPE = ("its name holds the scope of the forward op", "trace", 0.7)
+    PARTS = ("all that it adds up belongs on one device", "dataflow", 0.8)
     NAME_ONLY = ("its name holds an op that did not run", "dataflow", 0.7)
     NONE = ("nothing tells which forward op it belongs to", None, 0.0)
 

@@ -167,6 +167,10 @@ class _Rebuild:
             for source in self._sources(node)
             if source[0] not in own
         ]
+        if not summands:  # a damaged graph: there is nothing to split
+            for node in event:
+                self._add_gradient(node, self._pairs[node.name])
+            return
         by_device: dict[str, list[tuple[str, int]]] = {}
         for source in summands:
             device = self._device.get(source[0], "")
@@ -222,8 +226,8 @@ class _Rebuild:
     def _sources(self, node: GraphNode) -> Iterator[tuple[str, int]]:
         for tensor in node.inputs:
             if not tensor.startswith("^"):
-                producer, _, slot = tensor.partition(":")
-                yield self.renamed.get(producer, producer), int(slot or 0)
+                producer, slot = names.producer_and_slot(tensor)
+                yield self.renamed.get(producer, producer), slot
 
     def _groups_of(self, name: str) -> tuple[str, ...]:
         return self._groups.get(name, (name,))
@@ -270,23 +274,17 @@ def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
     made = {node.name: node for node in nodes}
 
     def before(source: tuple[str, int]) -> tuple[str, int]:
-        seen = set()
-        while source[0] in loops and source not in seen:
-            seen.add(source)
-            name, slot = source
+        origin, seen = source, {source}
+        while origin[0] in loops:
+            name, slot = origin
             inputs = loops[name].inputs
-            if slot >= len(inputs):
-                break
-            producer, output = inputs[slot]
-            is_loop = producer in loops
-            if not is_loop and (
-                producer not in made or output not in made[producer].handles
-            ):
-                break
-            source = inputs[slot]
-        if source[0] in loops:
-            return source
-        return source
+            if slot >= len(inputs) or inputs[slot] in seen:
+                return source
+            origin = inputs[slot]
+            seen.add(origin)
+        maker = made.get(origin[0])
+        # A plain value that comes out of a loop was computed in it.
+        return origin if maker is not None and origin[1] in maker.handles else source
 
     for node in nodes:
         if node.op in _LOOPS or not loops:

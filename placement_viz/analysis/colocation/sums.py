@@ -22,7 +22,7 @@ from placement_viz.analysis.colocation.pairs import SUM_RULES, Pair
 
 __all__ = ["place_sums"]
 
-_SUM = re.compile(r"AddN(?:_(\d+))?")
+_SUM = re.compile(r"AddN(?:_(\d{1,9}))?")
 # More sums than any model has; a larger number in a name is none.
 _MOST_MISSING = 100_000
 _TWO = 2
@@ -106,9 +106,17 @@ class _Totals:
         None when a summand's device is open, and with it into how many parts the
         sum falls.
         """
-        if name not in self._found:
-            self._found[name] = None  # a damaged trace may go in circles
-            self._found[name] = self._split(name)
+        # Sums of sums go thousands deep in a deep model: no recursion.
+        rest = [name] if name not in self._found else []
+        while rest:
+            last = rest[-1]
+            inner = [each for each in self._summands(last) if self._is_open(each)]
+            if inner and last not in self._found:
+                self._found[last] = None  # a damaged trace may go in circles
+                rest += inner
+            else:
+                rest.pop()
+                self._found[last] = self._split(last)
         return self._found[name]
 
     def total(self, name: str) -> str | None:
@@ -136,10 +144,19 @@ class _Totals:
             if self._facts.type_of(each) != "Const":
                 yield each
 
+    def _is_sum(self, name: str) -> bool:
+        pair = self._pairs.get(name)
+        return bool(
+            pair and pair.rule in SUM_RULES and self._facts.type_of(name) == "AddN"
+        )
+
+    def _is_open(self, name: str) -> bool:
+        return name not in self._found and self._is_sum(name)
+
     def _device_of(self, summand: str) -> str | None:
-        pair = self._pairs.get(summand)
-        if pair is None:
+        if summand not in self._pairs:
             return None
-        if self._facts.type_of(summand) == "AddN" and pair.rule in SUM_RULES:
-            return self.total(summand)
+        if self._is_sum(summand):
+            split = self._found.get(summand)
+            return split[-1] if split else None
         return self._beside_forward_op(summand)

@@ -113,15 +113,17 @@ def judge(name: str, device: str, pair: Pair, homes: Homes) -> Judgement:
             and not homes.is_gradient(forward)
         )
         cause = _cause(name, device, has_moved_home, homes)
-    # A pair whose device is open proves nothing.
+    # A pair whose device is open proves nothing, and a sum needs none.
     rule = pair.rule if expected else Rule.NONE
+    if expected and rule is Rule.NONE:
+        rule = Rule.PARTS
     node = facts.nodes.get(name)
     return Judgement(
         forward_op=forward,
         forward_device=at_home,
         expected_device=expected,
         evidence=rule.evidence,
-        rule=pair.rule.sentence,
+        rule=(rule if expected else pair.rule).sentence,
         confidence=rule.confidence,
         verdict=verdict,
         reason=reason,
