@@ -156,6 +156,8 @@ def producer_of(tensor: str, known: Container[str] = ()) -> str:
 
 def producer_and_slot(tensor: str) -> tuple[str, int]:
     """Return the op and the output number that GraphDef's ``op:1`` names."""
+    if ":" not in tensor:  # nearly always
+        return tensor, 0
     producer, colon, slot = tensor.rpartition(":")
     if colon and slot.isdecimal() and len(slot) <= _MOST_DIGITS:
         return producer, int(slot)

@@ -183,11 +183,13 @@ class _Placer:
 
         Two resources keep their devices, and nothing leaves its task.
         """
+        request, other_request = self._request.get(one), self._request.get(other)
+        if request is None or other_request is None:
+            return True
         owner = self._owner.get(one, ANYWHERE)
-        request = self._request.get(one, ANYWHERE)
         return not (
             owner.clashes_with(self._owner.get(other, ANYWHERE))
-            or request.is_in_another_task(self._request.get(other, ANYWHERE))
+            or request.is_in_another_task(other_request)
         )
 
     def _union(self, one: str, other: str) -> None:
@@ -210,7 +212,7 @@ class _Placer:
         """Note for both groups where they can go together; False if nowhere."""
         mine, theirs = self._kinds.get(one), self._kinds.get(other)
         if mine is None or theirs is None:
-            both = mine or theirs
+            both = theirs if mine is None else mine
         else:
             both = mine & theirs
             if not both:

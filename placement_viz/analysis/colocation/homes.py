@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from placement_viz import names
 from placement_viz.analysis.colocation.entanglement import find_entangled
@@ -54,11 +54,9 @@ class Homes:
 
     def expected_device(self, name: str) -> str | None:
         """Return where gradient op ``name`` is when gradients are colocated."""
-        if self.facts.nodes:
-            for origin in self._origins(name):
-                device = self._colocated.get(origin)
-                if device and self._pairs[origin].forward_op:
-                    return device
+        for origin in self._origins(name) if self.facts.nodes else ():
+            if self._pairs[origin].forward_op and origin in self._colocated:
+                return self._colocated[origin]
         if name in self._sums:
             return self._sums[name]
         return self._beside_forward_op(name)
@@ -115,7 +113,7 @@ class Homes:
         """
         return {
             name: (ran_on, then)
-            for name, ran_on, then in self._replayed_elsewhere()
+            for name, ran_on, then in self._replayed_elsewhere
             if ran_on == self._as_built.get(name)
         }
 
@@ -129,9 +127,10 @@ class Homes:
             name in self._colocated and name not in self._pairs
             for name in self.facts.ran_on
         )
-        n_wrong = len(self._replayed_elsewhere()) - len(self.collateral_moves())
+        n_wrong = len(self._replayed_elsewhere) - len(self.collateral_moves())
         return n_placed, n_placed - n_wrong
 
+    @functools.cached_property
     def _replayed_elsewhere(self) -> list[tuple[str, str, str]]:
         """Return the forward ops that ran elsewhere than the colocated graph has them.
 
@@ -169,17 +168,12 @@ class Homes:
         self._found[name] = found
         return found
 
-    def _origins(self, name: str) -> Iterator[str]:
-        """Yield the nodes of the graph that ``name`` is or was made from."""
-        yield name
+    def _origins(self, name: str) -> Sequence[str]:
+        """Return the nodes of the graph that ``name`` is or was made from."""
         if name in self.facts.nodes:
-            return
-        for origin in names.rewritten_from(name):
-            if origin in self._pairs:
-                yield origin
-        for holder in self._holders(name):
-            if holder in self._pairs:
-                yield holder
+            return (name,)
+        found = (*names.rewritten_from(name), *self._holders(name))
+        return [origin for origin in found if origin in self._pairs]
 
     def _holders(self, name: str) -> Iterator[str]:
         """Yield the loops, conditions and calls that ``name`` was taken out of."""

@@ -33,6 +33,7 @@ __all__ = ["Rebuilt", "devices_around", "rebuild_colocated"]
 
 _SUM = re.compile(r"(?:(.*)/)?AddN(?:_\d+)?")
 _LOOPS = frozenset({"While", "StatelessWhile"})
+_NO_HANDLES: frozenset[int] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -211,23 +212,28 @@ class _Rebuild:
             op=node.op,
             device=device,
             groups=groups,
-            inputs=tuple(self._sources(node)),
-            handles=frozenset(node.handles),
+            inputs=self._sources(node),
+            handles=frozenset(node.handles) if node.handles else _NO_HANDLES,
             kinds=self._kernels.get(node.op),
         )
         self._keep(made)
 
     def _keep(self, made: PlacerNode) -> None:
         self.made.append(made)
-        self._device[made.name] = made.device
+        if made.device:
+            self._device[made.name] = made.device
         if made.groups:
             self._groups[made.name] = made.groups
 
-    def _sources(self, node: GraphNode) -> Iterator[tuple[str, int]]:
-        for tensor in node.inputs:
-            if not tensor.startswith("^"):
-                producer, slot = names.producer_and_slot(tensor)
-                yield self.renamed.get(producer, producer), slot
+    def _sources(self, node: GraphNode) -> tuple[tuple[str, int], ...]:
+        found = [
+            names.producer_and_slot(tensor)
+            for tensor in node.inputs
+            if tensor[:1] != "^"
+        ]
+        if self.renamed:
+            found = [(self.renamed.get(name, name), slot) for name, slot in found]
+        return tuple(found)
 
     def _groups_of(self, name: str) -> tuple[str, ...]:
         return self._groups.get(name, (name,))
