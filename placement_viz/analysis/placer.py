@@ -30,14 +30,13 @@ import msgspec
 from placement_viz import names
 from placement_viz.analysis.device_requests import ANYWHERE, Request, request_of
 
-__all__ = ["PlacerNode", "place"]
+__all__ = ["FUNCTION_CALLS", "PlacerNode", "place"]
 
 _METADATA = frozenset({"Shape", "Size", "Rank"})
-# Their bodies are placed on their own, so a handle that goes in binds nothing here.
-_CALLS = frozenset(
+#: Op types that run a function, whose ops bear the name of the call in front.
+FUNCTION_CALLS = frozenset(
     {
         "Case",
-        "IdentityN",
         "If",
         "PartitionedCall",
         "StatefulPartitionedCall",
@@ -47,6 +46,8 @@ _CALLS = frozenset(
         "While",
     }
 )
+# Their insides are placed on their own, so a handle that goes in binds nothing here.
+_HANDLES_PASS = FUNCTION_CALLS | {"IdentityN"}
 _TYPE_ORDER = {"TPU": 0, "GPU": 1}
 
 
@@ -156,7 +157,7 @@ class _Placer:
     def _join_handles(self) -> None:
         makers = {n.name: n.handles for n in self._nodes.values() if n.handles}
         for node in self._nodes.values() if makers else ():
-            if node.op in _CALLS:
+            if node.op in _HANDLES_PASS:
                 continue
             for producer, slot in node.inputs:
                 if producer in makers and slot in makers[producer]:
@@ -168,9 +169,12 @@ class _Placer:
                     self._union(source, target)
 
     def _join_groups(self) -> None:
+        bound = {group for node in self._nodes.values() for group in node.groups}
         first: dict[str, str] = {}
         for node in self._nodes.values():
-            for group in (*sorted(node.groups), node.name):
+            groups = sorted(node.groups) if node.groups else []
+            # A node whose name no other one is bound to needs no group of its own.
+            for group in (*groups, node.name) if node.name in bound else groups:
                 other = first.setdefault(group, node.name)
                 if other is node.name:
                     continue
@@ -184,7 +188,7 @@ class _Placer:
         Two resources keep their devices, and nothing leaves its task.
         """
         request, other_request = self._request.get(one), self._request.get(other)
-        if request is None or other_request is None:
+        if request is None or other_request is None or request == other_request:
             return True
         owner = self._owner.get(one, ANYWHERE)
         return not (
@@ -222,7 +226,9 @@ class _Placer:
         return True
 
     def _root(self, name: str) -> str:
-        root = name
+        root = self._parent[name]
+        if root == name:
+            return name
         while self._parent[root] != root:
             root = self._parent[root]
         while self._parent[name] != root:

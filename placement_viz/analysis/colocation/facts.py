@@ -224,7 +224,7 @@ def _devices(run: Run) -> tuple[str, ...]:
 
 
 def _sources(run: Run) -> dict[str, str]:
-    if run.graph is None:
-        return {}
     graph = run.graph
+    if graph is None or not graph.sources:
+        return {}
     return {name: source for name in graph.nodes if (source := graph.source_of(name))}

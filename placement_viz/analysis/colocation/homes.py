@@ -16,26 +16,11 @@ from placement_viz.analysis.colocation.rebuild import (
     rebuild_colocated,
 )
 from placement_viz.analysis.colocation.sums import place_sums
-from placement_viz.analysis.placer import place
+from placement_viz.analysis.placer import FUNCTION_CALLS, place
 
 __all__ = ["Homes"]
 
-#: Op types that run a function, whose ops bear the name of the call in front.
-_CALLS = frozenset(
-    {
-        "Case",
-        "If",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-        "StatelessCase",
-        "StatelessIf",
-        "StatelessWhile",
-        "While",
-    }
-)
-
-
-_LOOPS = _CALLS - {"PartitionedCall", "StatefulPartitionedCall"}
+_LOOPS = FUNCTION_CALLS - {"PartitionedCall", "StatefulPartitionedCall"}
 
 
 class Homes:
@@ -101,7 +86,7 @@ class Homes:
 
     def is_in_loop_body(self, name: str) -> bool:
         """Return whether ``name`` is in the gradient of a loop or condition."""
-        return any(
+        return self._has_calls and any(
             kind in _LOOPS for kind in map(self.facts.type_of, self._holders(name))
         )
 
@@ -179,13 +164,13 @@ class Homes:
         """Yield the loops, conditions and calls that ``name`` was taken out of."""
         scope = name.rpartition("/")[0] if self._has_calls else ""
         while scope:
-            if self.facts.type_of(scope) in _CALLS:
+            if self.facts.type_of(scope) in FUNCTION_CALLS:
                 yield scope
             scope = scope.rpartition("/")[0]
 
     @functools.cached_property
     def _has_calls(self) -> bool:
-        return any(node.op in _CALLS for node in self.facts.nodes.values())
+        return any(node.op in FUNCTION_CALLS for node in self.facts.nodes.values())
 
     @functools.cached_property
     def _around(self) -> Mapping[str, str]:

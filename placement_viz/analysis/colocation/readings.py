@@ -117,6 +117,8 @@ class Reader:
         The ops of a function that was inlined bear the name of its call in front,
         and its outputs end in ``_0``.
         """
+        if self._facts.is_known(forward):
+            return forward
         for candidate in (forward, *_inlined(scope, forward)):
             for name in (candidate, f"{candidate}_0"):
                 if self._facts.is_known(name):
