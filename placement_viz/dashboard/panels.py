@@ -10,6 +10,7 @@ from dash import html
 
 from placement_viz.analysis import Analysis
 from placement_viz.analysis.usage import DeviceUsage
+from placement_viz.dashboard.parts import with_code
 from placement_viz.names import short_device
 from placement_viz.reports.sentences import explain
 from placement_viz.units import format_count, format_us
@@ -81,7 +82,7 @@ def fixes_panel(analysis: Analysis) -> html.Div:
 def notices_panel(analysis: Analysis) -> list[html.Li]:
     """Return what a reader must know before trusting the rest."""
     return [
-        html.Li(_with_code(f"{notice.message[:1].upper()}{notice.message[1:]}."))
+        html.Li(with_code(f"{notice.message[:1].upper()}{notice.message[1:]}."))
         for notice in analysis.notices
     ]
 
@@ -150,14 +151,6 @@ def _busy_bar(usage: DeviceUsage, span_us: int) -> html.Div:
         role="img",
         **{"aria-label": f"busy {100 * usage.busy_us / span_us:.0f} % of the run"},
     )
-
-
-def _with_code(text: str) -> list[Any]:
-    """Return ``text`` with what stands between backquotes as code."""
-    return [
-        html.Code(part) if position % 2 else part
-        for position, part in enumerate(text.split("`"))
-    ]
 
 
 def fact_list(facts: Mapping[str, str]) -> html.Dl:

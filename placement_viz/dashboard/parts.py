@@ -22,6 +22,7 @@ __all__ = [
     "picker_data",
     "say",
     "window_of",
+    "with_code",
 ]
 
 
@@ -84,11 +85,19 @@ def _is_listed(op_class: OpClass, counts: Mapping[OpClass, int] | None) -> bool:
     return not counts or op_class is OpClass.MISPLACED or counts[op_class] > 0
 
 
+def with_code(text: str) -> list[Any]:
+    """Return ``text`` with what stands between backquotes as code."""
+    return [
+        html.Code(part) if position % 2 else part
+        for position, part in enumerate(text.split("`"))
+    ]
+
+
 def say(news: Exception | str) -> None:
     """Show a line about what just happened; screen readers read it out."""
     is_error = isinstance(news, Exception)
     line = html.Div(
-        str(news),
+        with_code(str(news)),
         role="alert" if is_error else "status",
         className="error" if is_error else "news",
     )

@@ -154,4 +154,6 @@ def _damage(error: Exception, lead: int, n_bytes: int) -> str:
 
 
 def _first_bytes(text: bytes) -> str:
-    return f"content that starts with {text[:12]!r}" if text else "an empty file"
+    if text:
+        return f"content that starts with {text[:12]!r}"
+    return "an empty file; the program may have stopped before it wrote the trace"
