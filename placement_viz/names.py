@@ -22,6 +22,7 @@ __all__ = [
     "producer_and_slot",
     "producer_of",
     "rewritten_from",
+    "scopes_of",
     "short_device",
 ]
 
@@ -192,6 +193,14 @@ def rewritten_from(name: str) -> Iterator[str]:
     while made and tail:
         yield tail
         tail = tail.rpartition("-" if "-" in tail else "_")[0]
+
+
+def scopes_of(name: str) -> Iterator[str]:
+    """Yield the scopes that ``name`` lies in, the innermost first."""
+    scope = name.rpartition("/")[0]
+    while scope:
+        yield scope
+        scope = scope.rpartition("/")[0]
 
 
 def gradient_boundaries(name: str) -> Iterator[tuple[str, str]]:

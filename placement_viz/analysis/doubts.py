@@ -79,11 +79,11 @@ def _check_tracer_rows(trace: Trace) -> tuple[Trace, Notice | None]:
     moved = ops.filter(is_elsewhere)
     if moved.is_empty():
         return trace, None
-    n_kernels = ops.filter(is_tracer).height
+    kernels = ops.filter(is_tracer)
     rows = sorted(moved["device"].unique())
     homes_seen = sorted(moved["home"].unique())
     n_gpus = sum("/device:GPU:" in device for device in trace.devices)
-    several = n_gpus > 1 and len(ops.filter(is_tracer)["device"].unique()) == 1
+    several = n_gpus > 1 and kernels["device"].n_unique() == 1
     why = (
         "TensorFlow up to about 1.13 calls the rows of every GPU so, and later ones "
         "where several logical devices share a physical one"
@@ -92,8 +92,8 @@ def _check_tracer_rows(trace: Trace) -> tuple[Trace, Notice | None]:
     )
     notice = Notice(
         "stream-rows-mislabelled",
-        f"{moved.height} of {format_count(n_kernels, 'kernel')} stand on rows called "
-        f"{', '.join(map(short_device, rows))} although their ops ran on "
+        f"{moved.height} of {format_count(kernels.height, 'kernel')} stand on rows "
+        f"called {', '.join(map(short_device, rows))} although their ops ran on "
         f"{', '.join(map(short_device, homes_seen))}: {why}; each kernel is counted to "
         "the device of its op, and no finding rests on such a row",
     )

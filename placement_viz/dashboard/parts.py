@@ -11,7 +11,7 @@ from dash import html
 
 from placement_viz.dashboard import ids
 from placement_viz.dashboard.catalog import Listing
-from placement_viz.figures import DARK, LIGHT, MARKS, Look, OpClass
+from placement_viz.figures import DARK, LIGHT, MARKS, Look, Mark, OpClass
 
 __all__ = [
     "bars_of",
@@ -63,8 +63,7 @@ def legend_labels(counts: Mapping[OpClass, int] | None = None) -> list[html.Span
             title=mark.meaning,
             className="legend-item",
         )
-        for op_class, mark in MARKS.items()
-        if _is_listed(op_class, counts)
+        for op_class, mark in _listed(counts)
     ]
 
 
@@ -72,17 +71,19 @@ def legend_options(counts: Mapping[OpClass, int] | None = None) -> list[dict[str
     """Return the switches of the timeline's legend."""
     return [
         {"value": op_class.value, "label": label}
-        for op_class, label in zip(
-            (c for c in MARKS if _is_listed(c, counts)),
-            legend_labels(counts),
-            strict=True,
+        for (op_class, _), label in zip(
+            _listed(counts), legend_labels(counts), strict=True
         )
     ]
 
 
-def _is_listed(op_class: OpClass, counts: Mapping[OpClass, int] | None) -> bool:
+def _listed(counts: Mapping[OpClass, int] | None) -> list[tuple[OpClass, Mark]]:
     # That nothing is misplaced is worth saying, that nothing is exempt is not.
-    return not counts or op_class is OpClass.MISPLACED or counts[op_class] > 0
+    return [
+        (op_class, mark)
+        for op_class, mark in MARKS.items()
+        if not counts or op_class is OpClass.MISPLACED or counts[op_class] > 0
+    ]
 
 
 def with_code(text: str) -> list[Any]:

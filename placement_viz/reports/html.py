@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
+import polars as pl
+
 from placement_viz.analysis import Analysis
 from placement_viz.names import short_device
 from placement_viz.reports.sentences import fix_sentence, headline
@@ -72,10 +74,12 @@ def format_html(analysis: Analysis, timeline: str) -> str:
 def _gradients(analysis: Analysis) -> str:
     devices = analysis.run.trace.devices
     table = analysis.colocation.gradients.sort(
-        "verdict", "duration_us", descending=[True, True], maintain_order=True
+        pl.col("verdict") == "misplaced",
+        "verdict",
+        "duration_us",
+        descending=True,
+        maintain_order=True,
     )
-    misplaced = table.filter(table["verdict"] == "misplaced")
-    shown = misplaced.vstack(table.filter(table["verdict"] != "misplaced"))
     heading = "Gradient ops"
     if table.height > _MOST_ROWS:
         heading += f": {_MOST_ROWS:,} of {format_count(table.height, 'op')}"
@@ -92,7 +96,7 @@ def _gradients(analysis: Analysis) -> str:
             row["evidence"] or "none",
             row["source"] or "",
         )
-        for row in shown.head(_MOST_ROWS).iter_rows(named=True)
+        for row in table.head(_MOST_ROWS).iter_rows(named=True)
     )
     columns = (
         "verdict",

@@ -86,7 +86,7 @@ class Homes:
 
     def is_in_loop_body(self, name: str) -> bool:
         """Return whether ``name`` is in the gradient of a loop or condition."""
-        return self._has_calls and any(
+        return any(
             kind in _LOOPS for kind in map(self.facts.type_of, self._holders(name))
         )
 
@@ -162,11 +162,9 @@ class Homes:
 
     def _holders(self, name: str) -> Iterator[str]:
         """Yield the loops, conditions and calls that ``name`` was taken out of."""
-        scope = name.rpartition("/")[0] if self._has_calls else ""
-        while scope:
+        for scope in names.scopes_of(name) if self._has_calls else ():
             if self.facts.type_of(scope) in FUNCTION_CALLS:
                 yield scope
-            scope = scope.rpartition("/")[0]
 
     @functools.cached_property
     def _has_calls(self) -> bool:

@@ -193,7 +193,7 @@ class Inference:
                 found.setdefault(match["whole"], set()).update(devices)
         for name, devices in self._facts.ran_on.items() if found else ():
             if self._facts.op_type[name] == "ReadVariableOp":
-                for scope in _scopes_of(name):
+                for scope in names.scopes_of(name):
                     if scope in found:
                         found[scope].update(devices)
         for name, devices in self._facts.ran_on.items():
@@ -214,10 +214,3 @@ def _only(devices: Iterable[str | None]) -> str | None:
     """Return the one device of ``devices``; None when there are none or several."""
     found = set(devices)
     return found.pop() if len(found) == 1 else None
-
-
-def _scopes_of(name: str) -> Iterator[str]:
-    scope = name.rpartition("/")[0]
-    while scope:
-        yield scope
-        scope = scope.rpartition("/")[0]

@@ -50,17 +50,26 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
     if not facts.nodes and _n_loops(facts, pairs) > 1:
         # Colocation binds loops together, and a trace does not tell how.
         return
-    for name, pair in list(pairs.items()):
-        if pair.rule is not Rule.NONE or facts.type_of(name) != "Switch":
-            continue
+    switches = [
+        (name, pair.scope)
+        for name, pair in pairs.items()
+        if pair.rule is Rule.NONE and facts.type_of(name) == "Switch"
+    ]
+    first = _first_gradients(pairs) if switches else {}
+    for name, scope in switches:
         condition = (facts.producers.get(name) or ("",))[-1]
         # The counter of the backward loop has a condition of its own.
         if facts.type_of(condition) == "LoopCond" and condition not in pairs:
-            exit_op = _differentiated_exit(condition, pair.scope, facts, pairs)
-            if exit_op is None:
+            exits = [
+                (first[scope, each], each)
+                for each in _exits(condition, facts, pairs)
+                if (scope, each) in first
+            ]
+            if not exits:
                 continue
+            _, exit_op = min(exits)
             for member in _open_neighbours(name, facts, pairs):
-                pairs[member] = Pair(exit_op, Rule.LOOP, pair.scope)
+                pairs[member] = Pair(exit_op, Rule.LOOP, scope)
 
 
 def _n_loops(facts: Facts, pairs: dict[str, Pair]) -> int:
@@ -80,15 +89,13 @@ def _exits(condition: str, facts: Facts, pairs: dict[str, Pair]) -> set[str]:
     }
 
 
-def _differentiated_exit(
-    condition: str, scope: str, facts: Facts, pairs: dict[str, Pair]
-) -> str | None:
-    """Return the loop's first exit whose gradient is in ``scope``."""
-    exits = _exits(condition, facts, pairs)
-    for pair in pairs.values():
-        if pair.scope == scope and pair.forward_op in exits:
-            return pair.forward_op
-    return None
+def _first_gradients(pairs: dict[str, Pair]) -> dict[tuple[str, str], int]:
+    """Return scope and forward op to the position of its first gradient op there."""
+    first: dict[tuple[str, str], int] = {}
+    for position, pair in enumerate(pairs.values()):
+        if pair.forward_op:
+            first.setdefault((pair.scope, pair.forward_op), position)
+    return first
 
 
 def _open_neighbours(start: str, facts: Facts, pairs: dict[str, Pair]) -> Iterable[str]:

@@ -150,12 +150,7 @@ class Reader:
 
     def _innermost_scope(self, name: str) -> str | None:
         """Return the gradient scope that ``name`` lies in; None when in none."""
-        scope = name.rpartition("/")[0]
-        while scope:
-            if self._is_scope(scope):
-                return scope
-            scope = scope.rpartition("/")[0]
-        return None
+        return next(filter(self._is_scope, names.scopes_of(name)), None)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -164,7 +159,5 @@ def _has_usual_name(scope: str) -> bool:
 
 
 def _inlined(scope: str, forward: str) -> Iterator[str]:
-    outer = scope.rpartition("/")[0]
-    while outer:
+    for outer in names.scopes_of(scope):
         yield f"{outer}/{forward}"
-        outer = outer.rpartition("/")[0]

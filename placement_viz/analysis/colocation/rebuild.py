@@ -103,11 +103,9 @@ def _parts_of(
 def _is_sum_of_gradients(name: str, pairs: Mapping[str, Pair]) -> bool:
     pair = pairs.get(name)
     match = _SUM.fullmatch(name)
-    return (
-        bool(match and pair and pair.forward_op)
-        and match is not None
-        and (not pair or pair.scope in {"", match.group(1)})
-    )
+    if pair is None or match is None or not pair.forward_op:
+        return False
+    return pair.scope in {"", match.group(1)}
 
 
 class _Rebuild:
