@@ -37,6 +37,8 @@ class GraphNode(msgspec.Struct, frozen=True, omit_defaults=True):
             one must be where it is.
         dtype: Type of the node's values, such as ``float``; empty when not known.
         source: Position in :attr:`RunSection.sources`; None when not known.
+        call: For an op that a gradient call made, the position in
+            :attr:`RunSection.sources` of the line with that call.
     """
 
     name: str
@@ -48,6 +50,7 @@ class GraphNode(msgspec.Struct, frozen=True, omit_defaults=True):
     handles: tuple[int, ...] = ()
     dtype: str = ""
     source: int | None = None
+    call: int | None = None
 
 
 class DeviceRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,6 +94,11 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
         step_times_us: Wall times of untraced runs of the same step, oldest first.
         traced_step_us: Wall time of the traced run.
+        function: The ``tf.function`` whose call was the step; empty for a
+            ``Session.run``.
+        is_replayed: Whether that call was run again in a session to be traced. If not,
+            there is a placement and no times.
+        remarks: What a reader must know of how the step was traced, a sentence each.
     """
 
     schema: int
@@ -112,3 +120,6 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sources: tuple[str, ...] = ()
     step_times_us: tuple[int, ...] = ()
     traced_step_us: int = 0
+    function: str = ""
+    is_replayed: bool = False
+    remarks: tuple[str, ...] = ()

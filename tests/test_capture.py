@@ -597,22 +597,25 @@ def test_a_script_without_gradients_says_so(script, capture, tmp_path):
     result = capture(script(HEAD, TWO_DEVICES, "session.run(loss, {x: ONES})"))
 
     assert result.returncode == 1
-    assert "found 2 calls and none that does" in last_line(result)
+    assert "found 2 calls of sessions and functions and none" in last_line(result)
     assert not (tmp_path / "timeline.json").exists()
 
 
 @tensorflow
 def test_eager_code_is_told_what_can_be_captured(script, capture):
-    """A tf.function is no Session run, and the error says what to do."""
+    """A tape outside a tf.function leaves no graph, and the error says what to do."""
     result = capture(
         script(
             """
             import tensorflow as tf
-            tf.function(lambda x: x * x)(tf.constant(1.0))
+            with tf.GradientTape() as tape:
+                x = tf.Variable(1.0)
+                loss = x * x
+            tape.gradient(loss, x)
             """
         )
     )
 
     assert result.returncode == 1
-    assert "found no Session.run call" in last_line(result)
-    assert "tf.compat.v1 graph mode" in last_line(result)
+    assert "found no Session.run call and no call of a tf.function" in last_line(result)
+    assert "put the step, the gradients with it, into a tf.function" in result.stderr

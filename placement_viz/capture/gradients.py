@@ -1,29 +1,37 @@
 """Which ops compute gradients, and of what: noted while TensorFlow builds them.
 
-All of TensorFlow's private names that capture relies on to understand a graph are
-in this module. They were read in TensorFlow 2.21 and exist alike since 1.15; where
-one is missing less is known, and the training runs as ever.
+The notes are taken where gradients are built, by :mod:`graph_gradients` for
+``tf.gradients`` and v1 optimizers and by :mod:`tape_gradients` for ``GradientTape``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-import inspect
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["GRADIENT_MODULE", "GradientNotes"]
+from placement_viz.capture.sources import current_stack
 
-#: The module through which tf.gradients and every v1 optimizer build gradients.
-GRADIENT_MODULE = "tensorflow.python.ops.gradients_util"
+__all__ = ["Forward", "GradientNotes", "default_graph", "position_in"]
 
 #: For graphs that were imported: the scopes in which TensorFlow puts gradient ops.
 _GRADIENT_NAME = re.compile(r"(?:^|/)(?:gradients(?:_\d+)?|gradient_tape)/|_grad/")
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """The op that a gradient op differentiates.
+
+    Attributes:
+        name: Its name in its own graph.
+        is_elsewhere: Whether that is another graph, of which this one is the
+            backward pass.
+    """
+
+    name: str
+    is_elsewhere: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,30 +39,23 @@ class _Span:
     """Ops by their position in a graph: from ``start`` up to before ``stop``.
 
     Attributes:
-        forward: The op that they differentiate; None for a whole gradient call.
+        forward: What they differentiate; None for a whole gradient call.
+        stack: Where that call was made; None for a part of one.
     """
 
     start: int
     stop: int
-    forward: str | None = None
+    forward: Forward | None = None
+    stack: Any = None
 
 
 class GradientNotes:
-    """What was seen while gradients were built, by graph.
+    """What was seen while gradients were built, by graph."""
 
-    Only graphs that a session can run are noted; the bodies of functions have graphs
-    of their own.
-    """
-
-    def __init__(self, *, colocate: bool = False) -> None:
-        """Start with no notes.
-
-        Args:
-            colocate: Whether to build gradients on the devices of their forward ops,
-                whatever the program asks for.
-        """
-        self._colocate = colocate
-        self._knows_forward_ops = False
+    def __init__(self) -> None:
+        """Start with no notes."""
+        #: Whether forward ops are noted; else what ops say of themselves must do.
+        self.knows_forward_ops = False
         # Spans of inner calls are noted before those of the calls around them.
         self._spans: weakref.WeakKeyDictionary[Any, list[_Span]] = (
             weakref.WeakKeyDictionary()
@@ -63,22 +64,19 @@ class GradientNotes:
             weakref.WeakKeyDictionary()
         )
 
-    def attach(self, gradients_util: ModuleType) -> None:
-        """Start taking notes in TensorFlow's module for gradients."""
-        build = getattr(gradients_util, "_GradientsHelper", None)
-        if build is not None:
-            gradients_util._GradientsHelper = self._noting_calls(build)  # type: ignore[attr-defined] # noqa: SLF001
-        # Entered once for each differentiated op, around everything that is built for
-        # it: sums of gradients, zeros, loop state and the gradient function.
-        enter = getattr(gradients_util, "_maybe_colocate_with", None)
-        if enter is not None:
-            self._knows_forward_ops = True
-            gradients_util._maybe_colocate_with = self._noting_forward_op(enter)  # type: ignore[attr-defined] # noqa: SLF001
-        # Makes the counters of a v1 loop, before any op is differentiated.
-        loops = getattr(gradients_util, "control_flow_state", None)
-        state = getattr(loops, "_ControlFlowState", None)
-        if state is not None:
-            state.AddWhileContext = self._noting_loop(state.AddWhileContext)
+    def note_call(self, graph: Any, start: int) -> None:
+        """Note that the ops of ``graph`` from ``start`` on come from this one call."""
+        if start < position_in(graph):
+            self._note(graph, _Span(start, position_in(graph), stack=current_stack()))
+
+    def note_forward(self, graph: Any, start: int, op: Any) -> None:
+        """Note that the ops of ``graph`` from ``start`` on differentiate ``op``."""
+        forward = Forward(op.name, is_elsewhere=op.graph is not graph)
+        self._note(graph, _Span(start, position_in(graph), forward))
+
+    def _note(self, graph: Any, span: _Span) -> None:
+        if span.start < span.stop:
+            self._spans.setdefault(graph, []).append(span)
 
     def gradient_ops(self, graph: Any) -> frozenset[str]:
         """Return the names of the ops of ``graph`` that were built as gradients.
@@ -86,14 +84,14 @@ class GradientNotes:
         Names decide where nothing was noted, as in a graph that was imported.
         """
         spans = self._spans.get(graph, [])
-        stamp = len(spans) or -graph.version
+        stamp = len(spans) or -position_in(graph)
         known = self._names.get(graph)
         if known is None or known[0] != stamp:
             known = stamp, frozenset(_gradient_names(graph, spans))
             self._names[graph] = known
         return known[1]
 
-    def forward_ops(self, graph: Any) -> Mapping[str, str]:
+    def forward_ops(self, graph: Any) -> Mapping[str, Forward]:
         """Return gradient op to the op whose gradient it computes.
 
         Sums and zeros count to the op for whose gradient they are made, and the
@@ -101,66 +99,36 @@ class GradientNotes:
         """
         ops = graph.get_operations()
         spans = self._spans.get(graph, [])
-        if not self._knows_forward_ops:
-            return dict(_original_ops(ops, spans))
-        found: dict[str, str] = {}
+        found: dict[str, Forward] = {}
         for span in spans:
             if span.forward is not None:
                 for op in ops[span.start : span.stop]:
                     found.setdefault(op.name, span.forward)
+        if not self.knows_forward_ops:
+            found = dict(_original_ops(ops, spans)) | found
         return found
 
-    def _note(self, graph: Any, span: _Span) -> None:
-        if span.start < span.stop and not graph.building_function:
-            self._spans.setdefault(graph, []).append(span)
-
-    def _noting_calls(self, build: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(build)
-
-        @functools.wraps(build)
-        def build_and_note(*args: Any, **kwargs: Any) -> Any:
-            call = signature.bind(*args, **kwargs)
-            # With src_graph the forward ops are in another graph, where a
-            # colocation constraint cannot reach them.
-            if self._colocate and call.arguments.get("src_graph") is None:
-                call.arguments["colocate_gradients_with_ops"] = True
-            graph = _default_graph()
-            start = graph.version
-            try:
-                return build(*call.args, **call.kwargs)
-            finally:
-                self._note(graph, _Span(start, graph.version))
-
-        return build_and_note
-
-    def _noting_forward_op(self, enter: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(enter)
-        @contextlib.contextmanager
-        def enter_and_note(op: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-            graph = _default_graph()
-            start = graph.version
-            with enter(op, *args, **kwargs):
-                yield
-            self._note(graph, _Span(start, graph.version, op.name))
-
-        return enter_and_note
-
-    def _noting_loop(self, add: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(add)
-        def add_and_note(state: Any, op: Any, *args: Any) -> Any:
-            graph = _default_graph()
-            start = graph.version
-            result = add(state, op, *args)
-            self._note(graph, _Span(start, graph.version, op.name))
-            return result
-
-        return add_and_note
+    def call_stacks(self, graph: Any) -> Mapping[str, Any]:
+        """Return gradient op to the stack of the call that asked for it."""
+        ops = graph.get_operations()
+        return {
+            op.name: span.stack
+            for span in self._spans.get(graph, [])
+            if span.stack is not None
+            for op in ops[span.start : span.stop]
+        }
 
 
-def _default_graph() -> Any:
+def default_graph() -> Any:
+    """Return the graph that ops are being added to."""
     from tensorflow.python.framework import ops  # noqa: PLC0415
 
     return ops.get_default_graph()
+
+
+def position_in(graph: Any) -> int:
+    """Return how many ops ``graph`` has."""
+    return int(graph.version)
 
 
 def _gradient_names(graph: Any, spans: list[_Span]) -> Iterator[str]:
@@ -171,10 +139,10 @@ def _gradient_names(graph: Any, spans: list[_Span]) -> Iterator[str]:
         yield from (op.name for op in ops[span.start : span.stop])
 
 
-def _original_ops(ops: list[Any], spans: list[_Span]) -> Iterator[tuple[str, str]]:
+def _original_ops(ops: list[Any], spans: list[_Span]) -> Iterator[tuple[str, Forward]]:
     """Yield what the gradient ops themselves say of their forward ops."""
     for span in spans:
         for op in ops[span.start : span.stop]:
             original = getattr(op, "_original_op", None)
             if original is not None:
-                yield op.name, original.name
+                yield op.name, Forward(original.name)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["after_import"]
+__all__ = ["Action", "after_import"]
 
 Action = Callable[[ModuleType], None]
 

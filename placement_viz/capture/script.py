@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from placement_viz.capture.gradients import GRADIENT_MODULE, GradientNotes
-from placement_viz.capture.imports import after_import
+from placement_viz.capture.hooks import Hooks
 from placement_viz.capture.program import Program, run_program
 from placement_viz.capture.run_file import (
     check_folder,
@@ -20,7 +19,7 @@ from placement_viz.capture.run_file import (
     write_atomically,
 )
 from placement_viz.capture.section import run_section
-from placement_viz.capture.steps import SESSION_MODULE, StepWatch
+from placement_viz.capture.steps import Schedule, StepSelection
 from placement_viz.errors import CaptureError
 from placement_viz.units import format_count
 
@@ -98,24 +97,19 @@ class _Capture:
         self._target = settings.path.absolute()
         self._is_saved = False
         self._error: CaptureError | None = None
-        self._notes = GradientNotes(colocate=settings.placement == "colocated")
-        self._watch = StepWatch(self._notes, settings.step, self._save)
-        after_import(
-            {
-                GRADIENT_MODULE: self._notes.attach,
-                SESSION_MODULE: self._watch.attach,
-            }
-        )
+        self._selection = StepSelection(Schedule(settings.step), self._save)
+        self._hooks = Hooks(self._selection, colocate=settings.placement == "colocated")
+        self._hooks.attach_when_imported()
 
     def finish(self) -> CaptureError | None:
         """Write what was traced, if that has not happened; return what prevents it."""
-        self._watch.stop()
-        if self._watch.traced is None:
+        self._hooks.stop()
+        if not self._selection.kept:
             return CaptureError(f"{self._program.script}: {self._why_nothing()}")
-        if self._watch.failure is not None:
+        if self._selection.failure is not None:
             self._notify(
                 f"{self._program.script}: a run could not be traced: "
-                f"{_one_line(self._watch.failure)}"
+                f"{_one_line(self._selection.failure)}"
             )
         self._save()
         return self._error
@@ -139,28 +133,24 @@ class _Capture:
         """Write the file and return what to say about it."""
         from tensorflow.core.protobuf import config_pb2  # noqa: PLC0415
 
-        step = self._watch.traced
-        assert step is not None
+        step = self._selection.kept[-1].finished()
         metadata = config_pb2.RunMetadata.FromString(step.metadata)
-        if not metadata.step_stats.dev_stats:
+        if not metadata.step_stats.dev_stats and step.function is None:
             raise CaptureError(
                 f"{self._program.script}: expected the traced step to record devices, "
                 "found none; this kind of session does not support FULL_TRACE"
             )
         section = msgspec.structs.replace(
-            run_section(
-                step, metadata, self._notes.forward_ops(step.graph), self._program
-            ),
+            run_section(step, metadata, self._hooks.notes, self._program),
             placement=self._settings.placement,
-            step_times_us=tuple(self._watch.times_us),
+            step_times_us=step.times_us or tuple(self._selection.times_us),
         )
         content = run_file_bytes(metadata.step_stats, section)
         write_atomically(self._target, content)
         return self._success(metadata.step_stats.dev_stats)
 
     def _success(self, device_stats: Sequence[Any]) -> str:
-        traced, n_runs = self._watch.traced, self._watch.n_runs
-        assert traced is not None
+        traced, n_runs = self._selection.kept[-1], self._selection.n_runs
         rows = [d for d in device_stats if d.device.startswith("/job:")]
         n_ops = sum(len(row.node_stats) for row in rows)
         runs = format_count(n_runs, "run")
@@ -173,11 +163,11 @@ class _Capture:
         )
 
     def _why_nothing(self) -> str:
-        n_calls = self._watch.n_calls
-        if self._watch.failure is not None:
+        n_calls = self._selection.n_calls
+        if self._selection.failure is not None:
             return (
                 "expected to trace the training step, found that tracing fails, and "
-                f"ran it untraced: {_one_line(self._watch.failure)}"
+                f"ran it untraced: {_one_line(self._selection.failure)}"
             )
         if "tensorflow" not in sys.modules:
             return (
@@ -186,14 +176,15 @@ class _Capture:
             )
         if n_calls == 0:
             return (
-                "expected a training step, found no Session.run call; this version "
-                "captures Session-based scripts, not eager code or tf.function: "
-                "build the step in tf.compat.v1 graph mode"
+                "expected a training step, found no Session.run call and no call of a "
+                "tf.function; eager code has no graph to trace: put the step, the "
+                "gradients with it, into a tf.function"
             )
         return (
-            f"expected a Session.run call that computes gradients, found "
-            f"{format_count(n_calls, 'call')} and none that does; fetch a train op "
-            "or gradients made by tf.gradients or an optimizer"
+            f"expected a step that computes gradients, found "
+            f"{format_count(n_calls, 'call')} of sessions and functions and none that "
+            "does; fetch a train op or gradients, or call tape.gradient inside the "
+            "tf.function"
         )
 
 

@@ -4,45 +4,38 @@ from __future__ import annotations
 
 import os
 import platform
-import runpy
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from placement_viz import schema
-from placement_viz.capture.program import PACKAGE_FOLDER, Program
-from placement_viz.capture.tracing import TracedStep
+from placement_viz import names, schema
+from placement_viz.capture.gradients import Forward, GradientNotes
+from placement_viz.capture.program import Program
+from placement_viz.capture.replay import OWN_SCOPE
+from placement_viz.capture.sources import SourceLines
+from placement_viz.capture.tracing import TRANSFERS, TracedStep
 from placement_viz.schema import DeviceRecord, GraphNode, RunSection
+from placement_viz.units import format_count
 from placement_viz.version import __version__
 
 __all__ = ["run_section"]
 
-#: Packages whose frames are never the line a person wrote.
-_FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "tf_slim")
-
-#: Op types with which partitions talk to each other; no part of the program.
-_TRANSFERS = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
-
 
 def run_section(
-    step: TracedStep, metadata: Any, forward_ops: Mapping[str, str], program: Program
+    step: TracedStep, metadata: Any, notes: GradientNotes, program: Program
 ) -> RunSection:
     """Return everything about ``step`` that its timeline does not say.
 
     Args:
         step: The traced run.
         metadata: Its RunMetadata.
-        forward_ops: Gradient op to the op it differentiates.
+        notes: What was noted while its gradients were built.
         program: What was run.
     """
     import tensorflow as tf  # noqa: PLC0415
 
-    sources = _Sources(program.folder)
-    nodes = tuple(
-        _node(op, forward_ops.get(op.name), sources)
-        for op in step.graph.get_operations()
-    )
+    sources = SourceLines(program.folder)
+    nodes = tuple(_nodes(step, notes, sources))
+    facts = step.function
     return RunSection(
         schema=schema.SCHEMA_VERSION,
         tool=f"placement_viz {__version__}",
@@ -57,70 +50,100 @@ def run_section(
         devices=step.devices,
         nodes=nodes,
         kernels=_kernels(nodes, step.devices),
-        placed=_placed(metadata.partition_graphs),
+        placed=(
+            _by_device(facts.placed)
+            if facts and not facts.is_replayed
+            else _placed(metadata)
+        ),
         tensor_bytes=_tensor_bytes(metadata.step_stats),
         sources=tuple(sources.lines),
+        step_times_us=step.times_us,
         traced_step_us=step.duration_us,
+        **_function_facts(step, metadata),
     )
 
 
-class _Sources:
-    """The lines of the program that created ops, each listed once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.lines: dict[str, int] = {}
-        self._folder = folder
-        self._foreign = (
-            PACKAGE_FOLDER,
-            runpy.__file__,
-            "<frozen ",
-            *_framework_folders(),
-        )
-        self._shown: dict[str, str | None] = {}
-
-    def position(self, op: Any) -> int | None:
-        """Return the position of the line that created ``op``, None if not known."""
-        for frame in _frames_innermost_first(op):
-            file = self._show(frame.filename)
-            if file is not None:
-                line = f"{file}:{frame.lineno}"
-                return self.lines.setdefault(line, len(self.lines))
-        return None
-
-    def _show(self, file: str) -> str | None:
-        """Return how a file of the program is shown; None for any other file."""
-        if file not in self._shown:
-            self._shown[file] = (
-                None if file.startswith(self._foreign) else self._name(file)
+def _function_facts(step: TracedStep, metadata: Any) -> dict[str, Any]:
+    facts = step.function
+    if facts is None:
+        return {}
+    remarks = list(facts.remarks)
+    if facts.is_replayed and facts.placed:
+        here = {n: d for d, nodes in _placed(metadata).items() for n in nodes}
+        common = [node for node in here if node in facts.placed]
+        moved = [node for node in common if here[node] != facts.placed[node]]
+        if moved:
+            remarks.append(
+                f"{len(moved)} of {format_count(len(common), 'op')} ran on another "
+                f"device in the program's own call, such as {moved[0]} on "
+                f"{names.short_device(facts.placed[moved[0]])}"
             )
-        return self._shown[file]
-
-    def _name(self, file: str) -> str:
-        path = Path(file).resolve()
-        if path.is_relative_to(self._folder):
-            return path.relative_to(self._folder).as_posix()
-        return path.name
+    return {
+        "function": facts.name,
+        "is_replayed": facts.is_replayed,
+        "remarks": tuple(remarks),
+    }
 
 
-def _framework_folders() -> Iterable[str]:
-    for name in _FRAMEWORKS:
-        # Not tensorflow.__file__ alone: Keras is loaded lazily and may be absent.
-        for folder in getattr(sys.modules.get(name), "__path__", ()):
-            yield str(folder).rstrip(os.sep) + os.sep
+def _nodes(
+    step: TracedStep, notes: GradientNotes, sources: SourceLines
+) -> Iterator[GraphNode]:
+    """Yield the nodes of the step's graph, with what is known of how they were made.
+
+    The graph of a function is a copy; the program's own ops know where they come from.
+    """
+    flat = step.function.flat if step.function else None
+    origins = flat.origins if flat else {}
+    known = _GradientFacts(notes)
+    own = {op.name for op in step.graph.get_operations()}
+    for op in step.graph.get_operations():
+        if op.name.startswith(OWN_SCOPE):
+            continue
+        origin = origins.get(op.name) if flat else op
+        if origin is None:
+            yield _node(op)
+            continue
+        forward = known.forward_of(origin)
+        name = None
+        if forward is not None:
+            scope = flat.scopes[op.name] if flat else ""
+            if flat and forward.is_elsewhere:
+                scope = f"{flat.callers.get(scope.rstrip('/'), '')}/"
+            name = scope + forward.name
+        yield _node(
+            op,
+            forward=name if name in own else None,
+            source=sources.position(origin.traceback),
+            call=sources.position(known.stack_of(origin)),
+        )
 
 
-def _frames_innermost_first(op: Any) -> Sequence[Any]:
-    stack = op.traceback
-    if stack is None:
-        return ()
-    # Leaves out TensorFlow's own frames, which are most of them, and is read at
-    # native speed.
-    user_frames = getattr(stack, "get_user_frames", None)
-    frames = list(user_frames() if user_frames else stack)
-    return frames[::-1]
+class _GradientFacts:
+    """What was noted of gradient ops, looked up graph by graph."""
+
+    def __init__(self, notes: GradientNotes) -> None:
+        self._notes = notes
+        self._forward: dict[Any, Mapping[str, Forward]] = {}
+        self._stacks: dict[Any, Mapping[str, Any]] = {}
+
+    def forward_of(self, op: Any) -> Forward | None:
+        if op.graph not in self._forward:
+            self._forward[op.graph] = self._notes.forward_ops(op.graph)
+        return self._forward[op.graph].get(op.name)
+
+    def stack_of(self, op: Any) -> Any:
+        if op.graph not in self._stacks:
+            self._stacks[op.graph] = self._notes.call_stacks(op.graph)
+        return self._stacks[op.graph].get(op.name)
 
 
-def _node(op: Any, forward: str | None, sources: _Sources) -> GraphNode:
+def _node(
+    op: Any,
+    *,
+    forward: str | None = None,
+    source: int | None = None,
+    call: int | None = None,
+) -> GraphNode:
     groups = (group.decode().removeprefix("loc:@") for group in op.colocation_groups())
     colocate = tuple(groups)
     outputs = op.outputs
@@ -136,7 +159,8 @@ def _node(op: Any, forward: str | None, sources: _Sources) -> GraphNode:
         forward=forward,
         handles=tuple(i for i, each in enumerate(outputs) if _is_handle(each.dtype)),
         dtype=outputs[0].dtype.base_dtype.name if outputs else "",
-        source=sources.position(op),
+        source=source,
+        call=call,
     )
 
 
@@ -167,12 +191,19 @@ def _kernels(
     return found
 
 
-def _placed(partition_graphs: Iterable[Any]) -> dict[str, tuple[str, ...]]:
+def _placed(metadata: Any) -> dict[str, tuple[str, ...]]:
     members: dict[str, list[str]] = {}
-    for partition in partition_graphs:
+    for partition in metadata.partition_graphs:
         for node in partition.node:
-            if node.op not in _TRANSFERS:
+            if node.op not in TRANSFERS:
                 members.setdefault(node.device, []).append(node.name)
+    return {device: tuple(found) for device, found in members.items()}
+
+
+def _by_device(placed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    members: dict[str, list[str]] = {}
+    for node, device in placed.items():
+        members.setdefault(device, []).append(node)
     return {device: tuple(found) for device, found in members.items()}
 
 

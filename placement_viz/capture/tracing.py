@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from placement_viz.capture.fetches import fetched_elements, names_of
+from placement_viz.capture.inlining import FlatGraph
 from placement_viz.schema import DeviceRecord
 
 __all__ = [
+    "TRANSFERS",
     "Call",
+    "FunctionFacts",
     "TracedStep",
     "hand_over",
     "is_of_the_program",
+    "session_devices",
     "traced_step",
     "tracing_options",
 ]
+
+
+#: Op types with which partitions talk to each other; no part of the program.
+TRANSFERS = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FunctionFacts:
+    """What is special about a step that was a call of a ``tf.function``.
+
+    Attributes:
+        name: The Python function's name.
+        flat: The function's graph, of which the step's graph is a copy.
+        placed: Node to the device that the program's own call had it on, where
+            TensorFlow told; empty when it did not.
+        remarks: What a reader of the run must know, a sentence each.
+        is_replayed: Whether the call was run again to be traced. If not the step
+            has a placement and no times.
+    """
+
+    name: str
+    flat: FlatGraph
+    placed: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+    is_replayed: bool = True
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,7 +60,10 @@ class TracedStep:
         feeds: Names of what it was fed, in order.
         devices: The session's devices.
         soft_placement: Whether the session might move ops.
+        config: The session's configuration, as text.
         duration_us: Wall time of the run.
+        times_us: Wall times of untraced runs, where they came with the trace.
+        function: The function that it was a call of; None for a ``Session.run``.
     """
 
     graph: Any
@@ -41,7 +73,14 @@ class TracedStep:
     feeds: tuple[str, ...]
     devices: tuple[DeviceRecord, ...]
     soft_placement: bool
+    config: str
     duration_us: int
+    times_us: tuple[int, ...] = ()
+    function: FunctionFacts | None = None
+
+    def finished(self) -> TracedStep:
+        """Return this step, of which nothing is left to be done."""
+        return self
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,13 +152,14 @@ def traced_step(call: Call, metadata: Any, number: int, duration_us: int) -> Tra
         number=number,
         fetches=tuple(element.name for element in elements),
         feeds=names_of(graph, call.feed_dict or ()),
-        devices=_devices(call.session),
+        devices=session_devices(call.session),
         soft_placement=bool(config and config.allow_soft_placement),
+        config=str(config or ""),
         duration_us=duration_us,
     )
 
 
-def _devices(session: Any) -> tuple[DeviceRecord, ...]:
+def session_devices(session: Any) -> tuple[DeviceRecord, ...]:
     """Return the session's devices; nothing when it does not say."""
     try:
         return tuple(

@@ -6,20 +6,24 @@ import contextlib
 import dataclasses
 import pathlib
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import session as session_module
 from tensorflow.python.client import timeline
-from tensorflow.python.ops import control_flow_state, gradients_util
+from tensorflow.python.ops import gradients_util
 
 from placement_viz.capture.gradients import GradientNotes
+from placement_viz.capture.graph_gradients import GraphGradients
+from placement_viz.capture.patches import Patches
 from placement_viz.capture.program import Program
 from placement_viz.capture.run_file import run_file_bytes
 from placement_viz.capture.section import run_section
-from placement_viz.capture.steps import StepWatch, TracedStep
+from placement_viz.capture.sessions import SessionWatch
+from placement_viz.capture.steps import Schedule, StepSelection
+from placement_viz.capture.tracing import TracedStep
 from placement_viz.parser.graphdef import load_graph
 from placement_viz.schema import GraphNode
 from tests.oracle.knowledge import BuildNotes, noting_gradients
@@ -45,13 +49,13 @@ class _Traced:
         step: What ``capture`` knows of the step.
         metadata: The step's RunMetadata.
         notes: What the oracle noted while the model was built.
-        forward_ops: What ``capture`` noted.
+        capture: What ``capture`` noted.
     """
 
     step: TracedStep
     metadata: Any
     notes: BuildNotes
-    forward_ops: Mapping[str, str]
+    capture: GradientNotes
 
     def placed(self) -> dict[str, tuple[str, ...]]:
         """Return node to the devices that hold it, sorted."""
@@ -80,7 +84,8 @@ def _trace(model: Model, *, colocate: bool) -> _Traced:
     graph = tf.Graph()
     notes = BuildNotes(graph)
     capture = GradientNotes()
-    watch = StepWatch(capture, _TRACED_RUN, on_complete=lambda: None)
+    selection = StepSelection(Schedule(_TRACED_RUN), on_complete=lambda: None)
+    watch = SessionWatch(capture, selection)
     with _as_captured(capture, watch), _control_flow(model), graph.as_default():
         tf1.set_random_seed(1)
         with noting_gradients(notes, colocate_tape=colocate):
@@ -96,9 +101,10 @@ def _trace(model: Model, *, colocate: bool) -> _Traced:
             for _ in range(_TRACED_RUN):
                 session.run(step.fetches, step.feeds)
             watch.stop()
-            traced = watch.traced or _trace_unrecognised(session, step)
+            kept = selection.kept
+            traced = kept[-1] if kept else _trace_unrecognised(session, step)
     metadata = config_pb2.RunMetadata.FromString(traced.metadata)
-    return _Traced(traced, metadata, notes, capture.forward_ops(graph))
+    return _Traced(traced, metadata, notes, capture)
 
 
 def _trace_unrecognised(session: Any, step: Any) -> TracedStep:
@@ -116,27 +122,21 @@ def _trace_unrecognised(session: Any, step: Any) -> TracedStep:
         feeds=(),
         devices=(),
         soft_placement=False,
+        config="",
         duration_us=0,
     )
 
 
 @contextlib.contextmanager
-def _as_captured(capture: GradientNotes, watch: StepWatch) -> Iterator[None]:
+def _as_captured(capture: GradientNotes, watch: SessionWatch) -> Iterator[None]:
     """Hook TensorFlow as ``capture`` does, and let go of it at the end."""
-    owners = (
-        (gradients_util, "_GradientsHelper"),
-        (gradients_util, "_maybe_colocate_with"),
-        (control_flow_state._ControlFlowState, "AddWhileContext"),
-        (session_module.BaseSession, "run"),
-    )
-    originals = [(owner, name, getattr(owner, name)) for owner, name in owners]
+    patches = Patches()
     try:
-        capture.attach(gradients_util)
-        watch.attach(session_module)
+        GraphGradients(capture).attach(gradients_util, patches)
+        watch.attach(session_module, patches)
         yield
     finally:
-        for owner, name, original in originals:
-            setattr(owner, name, original)
+        patches.undo()
 
 
 @contextlib.contextmanager
@@ -151,7 +151,7 @@ def _control_flow(model: Model) -> Iterator[None]:
 
 
 def _inputs(plain: _Traced) -> Inputs:
-    section = run_section(plain.step, plain.metadata, plain.forward_ops, _PROGRAM)
+    section = run_section(plain.step, plain.metadata, plain.capture, _PROGRAM)
     step_stats = plain.metadata.step_stats
     chrome = timeline.Timeline(step_stats).generate_chrome_trace_format()
     return Inputs(

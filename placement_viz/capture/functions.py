@@ -1,0 +1,171 @@
+"""Training steps that are calls of a ``tf.function``: watched, copied and replayed."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from placement_viz.capture.function_inputs import examine
+from placement_viz.capture.gradients import GradientNotes
+from placement_viz.capture.inlining import called_functions
+from placement_viz.capture.patches import Patches
+from placement_viz.capture.snapshots import FunctionCall, KnownFunction, Snapshot
+from placement_viz.capture.steps import StepSelection, TrainingStep
+
+__all__ = ["CONCRETE_MODULE", "FUNCTION_MODULE", "FunctionWatch"]
+
+_PACKAGE = "tensorflow.python.eager.polymorphic_function"
+#: The module with the class of what ``tf.function`` returns.
+FUNCTION_MODULE = f"{_PACKAGE}.polymorphic_function"
+#: The module with the class of a function traced for one signature.
+CONCRETE_MODULE = f"{_PACKAGE}.concrete_function"
+
+
+class _Current(threading.local):
+    """The function that the program is calling; None outside."""
+
+    function: Any = None
+
+
+class FunctionWatch:
+    """Watches the calls of functions, and replays those that are asked for."""
+
+    def __init__(
+        self,
+        notes: GradientNotes,
+        selection: StepSelection,
+        pattern: re.Pattern[str] | None = None,
+    ) -> None:
+        """Watch for the training step.
+
+        Args:
+            notes: Tells gradient ops.
+            selection: Tells which calls to trace.
+            pattern: A call is of the training step when it finds something in the
+                function's name; None for functions that compute gradients.
+        """
+        self._notes = notes
+        self._selection = selection
+        self._pattern = pattern
+        self._known: weakref.WeakKeyDictionary[Any, KnownFunction] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._steps: weakref.WeakKeyDictionary[Any, TrainingStep] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._current = _Current()
+        self._is_watching = True
+
+    def attach_functions(self, module: ModuleType, patches: Patches) -> None:
+        """Start to note which function is called."""
+        patches.replace(module.Function, "__call__", self._watching_functions)
+
+    def attach_concrete(self, module: ModuleType, patches: Patches) -> None:
+        """Start to watch the calls that run a function."""
+        patches.replace(module.ConcreteFunction, "_call_flat", self._watching_calls)
+
+    def stop(self) -> None:
+        """Leave all further calls alone."""
+        self._is_watching = False
+
+    def _watching_functions(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        current = self._current
+
+        @functools.wraps(call)
+        def watched_function(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if current.function is not None:
+                return call(function, *args, **kwargs)
+            current.function = function
+            try:
+                return call(function, *args, **kwargs)
+            finally:
+                current.function = None
+
+        return watched_function
+
+    def _watching_calls(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        from tensorflow.python.eager import context  # noqa: PLC0415
+
+        @functools.wraps(call)
+        def watched_call(
+            function: Any, tensor_inputs: Any, captured_inputs: Any, *rest: Any
+        ) -> Any:
+            def run(arguments: list[Any]) -> Any:
+                n = len(tensor_inputs)
+                return call(function, arguments[:n], arguments[n:], *rest)
+
+            if (
+                not (self._is_watching and self._selection.is_watching)
+                # A call inside another function's graph.
+                or not context.executing_eagerly()
+            ):
+                return call(function, tensor_inputs, captured_inputs, *rest)
+            arguments = [*tensor_inputs, *captured_inputs]
+            return self._observe(function.graph, arguments, run)
+
+        return watched_call
+
+    def _observe(
+        self, graph: Any, arguments: list[Any], run: Callable[[list[Any]], Any]
+    ) -> Any:
+        with self._selection.lock:
+            self._selection.n_calls += 1
+            known = self._look_at(graph)
+        if not known.is_training:
+            return run(arguments)
+        step = self._steps.setdefault(self._current.function or graph, TrainingStep())
+        number = self._selection.begin(step)
+        if not self._selection.is_to_trace(step, number):
+            return run(arguments)
+        return self._trace(FunctionCall(known, arguments, run, number), step)
+
+    def _look_at(self, graph: Any) -> KnownFunction:
+        """Return what is known of a function; looking at it may fail."""
+        known = self._known.get(graph)
+        if known is None:
+            known = KnownFunction(graph)
+            try:
+                known.is_training = self._is_training(graph)
+                known.inputs = examine(graph)
+            except Exception as error:  # noqa: BLE001 - the training must go on
+                self._selection.failure = self._selection.failure or error
+                known.is_training = False
+            self._known[graph] = known
+        return known
+
+    def _is_training(self, graph: Any) -> bool:
+        if self._pattern is not None:
+            return self._pattern.search(graph.name) is not None
+        return any(self._notes.gradient_ops(each) for each in called_functions(graph))
+
+    def _trace(self, call: FunctionCall, step: TrainingStep) -> Any:
+        """Run ``call``, and keep what it takes to run it again."""
+        arguments = call.arguments
+        try:
+            with self._selection.aside():
+                snapshot, arguments = call.copied()
+        except Exception as error:  # noqa: BLE001 - the training must go on
+            self._selection.give_up(error)
+            return call.run(arguments)
+        with call.known.noting_placement():
+            result = call.run(arguments)
+        if snapshot is not None:
+            self._keep(step, snapshot)
+        return result
+
+    def _keep(self, step: TrainingStep, snapshot: Snapshot) -> None:
+        is_last_chance = snapshot.number < self._selection.schedule.first
+        try:
+            with self._selection.aside():
+                kept = snapshot if is_last_chance else snapshot.finished()
+        except Exception as error:  # noqa: BLE001 - the training must go on
+            self._selection.give_up(error)
+            return
+        if not is_last_chance:
+            self._selection.time_no_more()
+        self._selection.keep(step, kept)

@@ -1,0 +1,81 @@
+"""All places in TensorFlow that are hooked to catch a training step."""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+
+from placement_viz.capture.functions import (
+    CONCRETE_MODULE,
+    FUNCTION_MODULE,
+    FunctionWatch,
+)
+from placement_viz.capture.gradients import GradientNotes
+from placement_viz.capture.graph_gradients import GRADIENT_MODULE, GraphGradients
+from placement_viz.capture.imports import Action, after_import
+from placement_viz.capture.patches import Patches
+from placement_viz.capture.sessions import SESSION_MODULE, SessionWatch
+from placement_viz.capture.steps import StepSelection
+from placement_viz.capture.tape_gradients import TAPE_MODULE, TapeGradients
+
+__all__ = ["Hooks"]
+
+
+class Hooks:
+    """The hooks of one capture.
+
+    Attributes:
+        notes: Which ops compute gradients, and of what.
+        failures: Module that could not be hooked, to what it lacks.
+    """
+
+    def __init__(
+        self,
+        selection: StepSelection,
+        pattern: re.Pattern[str] | None = None,
+        *,
+        colocate: bool = False,
+    ) -> None:
+        """Prepare the hooks.
+
+        Args:
+            selection: Tells which runs to trace, and keeps them.
+            pattern: What the training step is called; None for what computes
+                gradients.
+            colocate: Whether to build gradients on the devices of their forward ops.
+        """
+        self.notes = GradientNotes()
+        self.failures: dict[str, AttributeError] = {}
+        self._patches = Patches()
+        self._sessions = SessionWatch(self.notes, selection, pattern)
+        self._functions = FunctionWatch(self.notes, selection, pattern)
+        graphs = GraphGradients(self.notes, colocate=colocate)
+        tapes = TapeGradients(self.notes, colocate=colocate)
+        self._actions = {
+            GRADIENT_MODULE: graphs.attach,
+            TAPE_MODULE: tapes.attach,
+            SESSION_MODULE: self._sessions.attach,
+            FUNCTION_MODULE: self._functions.attach_functions,
+            CONCRETE_MODULE: self._functions.attach_concrete,
+        }
+
+    def attach_when_imported(self) -> None:
+        """Hook each module once the program has imported it, or now when it has."""
+        after_import({name: self._attaching(name) for name in self._actions})
+
+    def _attaching(self, name: str) -> Action:
+        """Return what hooks a module; a TensorFlow it does not know is left alone."""
+
+        def attach(module: ModuleType) -> None:
+            try:
+                self._actions[name](module, self._patches)
+            except AttributeError as error:
+                self.failures[name] = error
+
+        return attach
+
+    def stop(self) -> None:
+        """Leave all further steps alone, and take the hooks out."""
+        self._sessions.stop()
+        self._functions.stop()
+        self._patches.undo()

@@ -1,0 +1,219 @@
+"""One call of a ``tf.function``, run again in a session where it can be traced.
+
+Since TensorFlow 2.1 a function leaves no step stats. So its graph is put into a
+session with copies of all that it was called with: the values of its variables, its
+arguments, and for an iterator one batch. The session has the same devices, places the
+graph with the same placer, and traces it. The program's own variables, optimizer,
+iterators and random state are only read.
+"""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from placement_viz.capture.function_inputs import (
+    FunctionInputs,
+    HandleKind,
+    InputHandle,
+    InputValues,
+)
+from placement_viz.capture.inlining import FlatGraph
+from placement_viz.capture.tracing import TracedStep, session_devices, tracing_options
+
+__all__ = ["OWN_SCOPE", "imported", "replay"]
+
+#: Scope of the nodes that only hand the copies in.
+OWN_SCOPE = "placement_viz_inputs/"
+
+#: Ops without a result that tell somebody something; the replay would tell it again.
+_SPEAKING = frozenset(
+    {
+        "PrintV2",
+        "WriteAudioSummary",
+        "WriteGraphSummary",
+        "WriteHistogramSummary",
+        "WriteImageSummary",
+        "WriteRawProtoSummary",
+        "WriteScalarSummary",
+        "WriteSummary",
+    }
+)
+
+_N_WARM_UP, _N_TIMED = 2, 10
+#: Once untraced runs took this long, no more of them are timed.
+_TIMED_S = 20.0
+
+
+def imported(
+    flat: FlatGraph, inputs: FunctionInputs, devices: Mapping[int, str]
+) -> Any:
+    """Return a graph for sessions with the nodes of ``flat``.
+
+    The function's inputs become what a session can be given: placeholders, and
+    variables and iterators of its own in the place of handles.
+
+    Args:
+        flat: The function's graph.
+        inputs: What its inputs are.
+        devices: Full names of the devices that inputs are on.
+    """
+    import tensorflow as tf  # noqa: PLC0415
+
+    definition = flat.graph_def
+    nodes = {node.name: node for node in definition.node}
+    for position, name in enumerate(flat.inputs):
+        handle = inputs.handles.get(position)
+        if handle is not None and not handle.is_opaque:
+            _make_handle(nodes[name], handle, devices.get(position, ""))
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(definition, name="")
+    return graph
+
+
+def silence(definition: Any) -> Mapping[str, int]:
+    """Make ops that print or log do nothing; return op type to how many there were."""
+    silenced: collections.Counter[str] = collections.Counter()
+    for node in definition.node:
+        if node.op in _SPEAKING:
+            silenced[node.op] += 1
+            _make_silent(node, [name.partition(":")[0] for name in node.input])
+    for function in definition.library.function:
+        parameters = {argument.name for argument in function.signature.input_arg}
+        for node in function.node_def:
+            if node.op in _SPEAKING:
+                silenced[node.op] += 1
+                names = (name.partition(":")[0] for name in node.input)
+                _make_silent(node, [name for name in names if name not in parameters])
+    return silenced
+
+
+def replay(
+    flat: FlatGraph, inputs: FunctionInputs, values: InputValues, number: int
+) -> TracedStep:
+    """Run a function's graph again with the same values, and trace it.
+
+    Args:
+        flat: The function's graph.
+        inputs: What its inputs are.
+        values: What it was called with.
+        number: Which call that was, counted from 1.
+    """
+    import tensorflow as tf  # noqa: PLC0415
+    from tensorflow.core.protobuf import config_pb2  # noqa: PLC0415
+
+    graph = imported(flat, inputs, values.devices)
+    config = _session_config()
+    fetches = [graph.get_operation_by_name(name) for name in flat.targets]
+    feeds = {f"{flat.inputs[i]}:0": value for i, value in values.tensors.items()}
+    initializers = list(_initializers(graph, flat, values))
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
+        options = config_pb2.RunOptions()
+        # Collective ops find their partners by it.
+        options.experimental.collective_graph_key = 1
+
+        def run(options: Any, metadata: Any = None) -> int:
+            start_ns = time.perf_counter_ns()
+            session.run(fetches, feeds, options, metadata)
+            return (time.perf_counter_ns() - start_ns) // 1000
+
+        def start_over() -> None:
+            for initializer, fed in initializers:
+                session.run(initializer, fed)
+
+        start_over()
+        for _ in range(_N_WARM_UP):
+            run(options)
+        start_over()
+        metadata = config_pb2.RunMetadata()
+        duration_us = run(tracing_options(options), metadata)
+        times_us: list[int] = []
+        while len(times_us) < _N_TIMED and sum(times_us) < _TIMED_S * 1e6:
+            times_us.append(run(options))
+        return TracedStep(
+            graph=graph,
+            metadata=metadata.SerializeToString(),
+            number=number,
+            fetches=flat.targets,
+            feeds=tuple(feeds),
+            devices=session_devices(session),
+            soft_placement=config.allow_soft_placement,
+            config=str(config),
+            duration_us=duration_us,
+            times_us=tuple(times_us),
+        )
+
+
+def _make_handle(node: Any, handle: InputHandle, device: str) -> None:
+    """Turn the node of an input into one that makes a handle of the session's own."""
+    attributes = {
+        key: handle.consumer.node_def.attr[key]
+        for key in ("output_types", "output_shapes")
+        if handle.kind is HandleKind.ITERATOR
+    }
+    node.attr.clear()
+    del node.input[:]
+    node.device = device
+    node.attr["shared_name"].s = node.name.encode()
+    node.attr["container"].s = b""
+    if handle.kind is HandleKind.ITERATOR:
+        node.op = "IteratorV2"
+        for key, value in attributes.items():
+            node.attr[key].CopyFrom(value)
+        return
+    node.op = "VarHandleOp"
+    if handle.variable is None:
+        node.attr["dtype"].type = 1
+        node.attr["shape"].shape.SetInParent()
+    else:
+        node.attr["dtype"].type = handle.variable.dtype
+        node.attr["shape"].shape.CopyFrom(handle.variable.shape)
+
+
+def _make_silent(node: Any, producers: Iterable[str]) -> None:
+    node.op = "NoOp"
+    node.attr.clear()
+    controls = dict.fromkeys(f"^{name.removeprefix('^')}" for name in producers)
+    del node.input[:]
+    node.input.extend(controls)
+
+
+def _initializers(
+    graph: Any, flat: FlatGraph, values: InputValues
+) -> Iterable[tuple[Any, dict[Any, Any]]]:
+    """Yield ops that give the session's variables and iterators their copies.
+
+    Each comes with what to feed it: one at a time, as all values together would need
+    the memory twice.
+    """
+    import tensorflow as tf  # noqa: PLC0415
+    from tensorflow.python.ops import gen_dataset_ops  # noqa: PLC0415
+
+    def handle_of(position: int) -> Any:
+        return graph.get_tensor_by_name(f"{flat.inputs[position]}:0")
+
+    def fed(value: Any) -> Any:
+        return tf.compat.v1.placeholder(tf.as_dtype(value.dtype), value.shape)
+
+    with graph.as_default(), tf.name_scope(OWN_SCOPE):
+        for position, value in values.variables.items():
+            handle, stand_in = handle_of(position), fed(value)
+            with tf.device(handle.device):
+                assign = tf.raw_ops.AssignVariableOp(resource=handle, value=stand_in)
+            yield assign, {stand_in: value}
+        for position, batch in values.batches.items():
+            handle = handle_of(position)
+            with tf.device(handle.device):
+                stand_ins = tuple(fed(value) for value in batch)
+                dataset = tf.data.Dataset.from_tensors(stand_ins).repeat()
+                make = gen_dataset_ops.make_iterator(dataset._variant_tensor, handle)  # noqa: SLF001
+            yield make, dict(zip(stand_ins, batch, strict=True))
+
+
+def _session_config() -> Any:
+    """Return a configuration with the devices and options of the eager program."""
+    from tensorflow.python.eager import context  # noqa: PLC0415
+
+    return context.context().config
