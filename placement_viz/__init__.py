@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from placement_viz.analysis import Analysis, analyze_run, compare_runs
+from placement_viz.capture import (
+    capture_function,
+    capture_step,
+    capturing,
+    colocated_gradients,
+    keras_callback,
+    session_run_hook,
+)
 from placement_viz.errors import (
     CaptureError,
     NoOpsError,
@@ -30,7 +38,13 @@ __all__ = [
     "UnknownNameError",
     "__version__",
     "analyze_run",
+    "capture_function",
+    "capture_step",
+    "capturing",
+    "colocated_gradients",
     "compare_runs",
+    "keras_callback",
     "load_run",
     "parse_run",
+    "session_run_hook",
 ]

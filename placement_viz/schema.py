@@ -13,7 +13,15 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["SCHEMA_VERSION", "SECTION", "DeviceRecord", "GraphNode", "RunSection"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "SECTION",
+    "DeviceRecord",
+    "GpuRecord",
+    "GraphNode",
+    "MachineRecord",
+    "RunSection",
+]
 
 SCHEMA_VERSION = 1
 SECTION = "placement_viz"
@@ -67,6 +75,47 @@ class DeviceRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     physical: str = ""
 
 
+class GpuRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A graphics card, as the driver lists it; the order need not be TensorFlow's.
+
+    Attributes:
+        name: Its model.
+        bus_id: Its address on the PCI bus.
+        driver: Version of the driver.
+        link_generation: PCI Express generation of its link at the time; cards lower
+            it while they have nothing to do. 0 when not known, as below.
+        max_link_generation: The highest that card and slot allow.
+        link_width: Number of lanes of its link at the time.
+        max_link_width: The most that card and slot allow.
+    """
+
+    name: str = ""
+    bus_id: str = ""
+    driver: str = ""
+    link_generation: int = 0
+    max_link_generation: int = 0
+    link_width: int = 0
+    max_link_width: int = 0
+
+
+class MachineRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The machine that a step was captured on.
+
+    Attributes:
+        system: Operating system and processor.
+        cores: Number of processor cores.
+        cuda: CUDA version that TensorFlow was built for; empty when for none.
+        cudnn: cuDNN version that TensorFlow was built for; empty when for none.
+        gpus: Its graphics cards.
+    """
+
+    system: str = ""
+    cores: int = 0
+    cuda: str = ""
+    cudnn: str = ""
+    gpus: tuple[GpuRecord, ...] = ()
+
+
 class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything about a captured step that its Chrome trace does not say.
 
@@ -75,13 +124,15 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         tool: Name and version of the writer.
         tensorflow: TensorFlow's version.
         python: Python's version.
-        machine: Operating system, processor and number of cores.
+        machine: Operating system, processor and number of cores, in words.
+        hardware: The same for programs, with graphics cards.
         command: The program and its arguments.
         placement: ``as-is`` or ``colocated``: what was done to the program's own
             gradient placement.
         step: Which run of the training step was traced, counted from 1.
         fetches: What the traced step returned, in order.
         feeds: What it was fed, in order.
+        config: The session's ConfigProto as text; empty when it had none.
         soft_placement: Whether the session might move ops whose requested device
             has no kernel for them.
         devices: All devices of the session, in its own order.
@@ -106,11 +157,13 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tensorflow: str = ""
     python: str = ""
     machine: str = ""
+    hardware: MachineRecord | None = None
     command: tuple[str, ...] = ()
     placement: str = "as-is"
     step: int = 0
     fetches: tuple[str, ...] = ()
     feeds: tuple[str, ...] = ()
+    config: str = ""
     soft_placement: bool = False
     devices: tuple[DeviceRecord, ...] = ()
     nodes: tuple[GraphNode, ...] = ()

@@ -17,13 +17,17 @@ from placement_viz.capture.patches import Patches
 from placement_viz.capture.snapshots import FunctionCall, KnownFunction, Snapshot
 from placement_viz.capture.steps import StepSelection, TrainingStep
 
-__all__ = ["CONCRETE_MODULE", "FUNCTION_MODULE", "FunctionWatch"]
+__all__ = ["CONCRETE_MODULE", "FUNCTION_MODULE", "CallCopied", "FunctionWatch"]
 
 _PACKAGE = "tensorflow.python.eager.polymorphic_function"
 #: The module with the class of what ``tf.function`` returns.
 FUNCTION_MODULE = f"{_PACKAGE}.polymorphic_function"
 #: The module with the class of a function traced for one signature.
 CONCRETE_MODULE = f"{_PACKAGE}.concrete_function"
+
+
+class CallCopied(BaseException):
+    """A call was copied that is not to be made."""
 
 
 class _Current(threading.local):
@@ -40,6 +44,8 @@ class FunctionWatch:
         notes: GradientNotes,
         selection: StepSelection,
         pattern: re.Pattern[str] | None = None,
+        *,
+        is_dry: bool = False,
     ) -> None:
         """Watch for the training step.
 
@@ -48,7 +54,9 @@ class FunctionWatch:
             selection: Tells which calls to trace.
             pattern: A call is of the training step when it finds something in the
                 function's name; None for functions that compute gradients.
+            is_dry: Whether to raise :class:`CallCopied` in the place of the call.
         """
+        self._is_dry = is_dry
         self._notes = notes
         self._selection = selection
         self._pattern = pattern
@@ -148,10 +156,16 @@ class FunctionWatch:
         arguments = call.arguments
         try:
             with self._selection.aside():
-                snapshot, arguments = call.copied()
-        except Exception as error:  # noqa: BLE001 - the training must go on
+                snapshot, arguments = call.copied(is_made=not self._is_dry)
+        except Exception as error:
             self._selection.give_up(error)
+            if self._is_dry:
+                raise CallCopied from error
             return call.run(arguments)
+        if self._is_dry:
+            if snapshot is not None:
+                self._keep(step, snapshot)
+            raise CallCopied
         with call.known.noting_placement():
             result = call.run(arguments)
         if snapshot is not None:

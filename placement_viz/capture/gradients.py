@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from placement_viz.capture.sources import current_stack
@@ -104,8 +104,8 @@ class GradientNotes:
             if span.forward is not None:
                 for op in ops[span.start : span.stop]:
                     found.setdefault(op.name, span.forward)
-        if not self.knows_forward_ops:
-            found = dict(_original_ops(ops, spans)) | found
+        if not self.knows_forward_ops or not spans:
+            found = dict(_original_ops(ops, self.gradient_ops(graph))) | found
         return found
 
     def call_stacks(self, graph: Any) -> Mapping[str, Any]:
@@ -139,10 +139,11 @@ def _gradient_names(graph: Any, spans: list[_Span]) -> Iterator[str]:
         yield from (op.name for op in ops[span.start : span.stop])
 
 
-def _original_ops(ops: list[Any], spans: list[_Span]) -> Iterator[tuple[str, Forward]]:
+def _original_ops(
+    ops: list[Any], gradient_ops: Container[str]
+) -> Iterator[tuple[str, Forward]]:
     """Yield what the gradient ops themselves say of their forward ops."""
-    for span in spans:
-        for op in ops[span.start : span.stop]:
-            original = getattr(op, "_original_op", None)
-            if original is not None:
-                yield op.name, Forward(original.name)
+    for op in ops:
+        original = getattr(op, "_original_op", None)
+        if original is not None and op.name in gradient_ops:
+            yield op.name, Forward(original.name)

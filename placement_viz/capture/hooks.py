@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import ModuleType
 
 from placement_viz.capture.functions import (
@@ -35,6 +36,7 @@ class Hooks:
         pattern: re.Pattern[str] | None = None,
         *,
         colocate: bool = False,
+        is_dry: bool = False,
     ) -> None:
         """Prepare the hooks.
 
@@ -43,12 +45,14 @@ class Hooks:
             pattern: What the training step is called; None for what computes
                 gradients.
             colocate: Whether to build gradients on the devices of their forward ops.
+            is_dry: Whether calls of functions are copied and not made.
         """
         self.notes = GradientNotes()
         self.failures: dict[str, AttributeError] = {}
         self._patches = Patches()
+        self._call_off: Callable[[], None] = lambda: None
         self._sessions = SessionWatch(self.notes, selection, pattern)
-        self._functions = FunctionWatch(self.notes, selection, pattern)
+        self._functions = FunctionWatch(self.notes, selection, pattern, is_dry=is_dry)
         graphs = GraphGradients(self.notes, colocate=colocate)
         tapes = TapeGradients(self.notes, colocate=colocate)
         self._actions = {
@@ -61,7 +65,8 @@ class Hooks:
 
     def attach_when_imported(self) -> None:
         """Hook each module once the program has imported it, or now when it has."""
-        after_import({name: self._attaching(name) for name in self._actions})
+        actions = {name: self._attaching(name) for name in self._actions}
+        self._call_off = after_import(actions)
 
     def _attaching(self, name: str) -> Action:
         """Return what hooks a module; a TensorFlow it does not know is left alone."""
@@ -76,6 +81,7 @@ class Hooks:
 
     def stop(self) -> None:
         """Leave all further steps alone, and take the hooks out."""
+        self._call_off()
         self._sessions.stop()
         self._functions.stop()
         self._patches.undo()

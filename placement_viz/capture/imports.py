@@ -13,7 +13,7 @@ __all__ = ["Action", "after_import"]
 Action = Callable[[ModuleType], None]
 
 
-def after_import(actions: Mapping[str, Action]) -> None:
+def after_import(actions: Mapping[str, Action]) -> Callable[[], None]:
     """Call each action once its module has been executed, or now when it has been.
 
     Importing TensorFlow ahead of the program would be simpler and would change it:
@@ -21,8 +21,11 @@ def after_import(actions: Mapping[str, Action]) -> None:
 
     Args:
         actions: Full module name to what is called with the module.
+
+    Returns:
+        What calls off the actions that have not happened.
     """
-    waiting = {}
+    waiting: dict[str, Action] = {}
     for name, action in actions.items():
         if name in sys.modules:
             action(sys.modules[name])
@@ -30,6 +33,7 @@ def after_import(actions: Mapping[str, Action]) -> None:
             waiting[name] = action
     if waiting:
         sys.meta_path.insert(0, _Finder(waiting))
+    return waiting.clear
 
 
 class _Finder(importlib.abc.MetaPathFinder):

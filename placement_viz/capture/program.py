@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import io
 import os
+import runpy
+import signal
 import sys
 import threading
 import types
@@ -19,34 +21,49 @@ __all__ = ["PACKAGE_FOLDER", "Program", "run_program"]
 #: Frames of code below it are this program's, not the captured one's.
 PACKAGE_FOLDER = str(Path(__file__).absolute().parents[1]) + os.sep
 
-#: What a shell reports for a program that an interrupt ended: 128 + SIGINT.
-_INTERRUPTED = 130
+#: What stands for a program that an interrupt ended, as for any that a signal ended.
+_INTERRUPTED = -signal.SIGINT
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A Python script and its arguments, as a person typed them."""
+    """A Python program and its arguments, as a person typed them.
 
-    script: str
+    Attributes:
+        name: Path of a script, or name of a module.
+        arguments: The program's own.
+        is_module: Whether it is run as ``python -m`` runs a module.
+    """
+
+    name: str
     arguments: tuple[str, ...] = ()
+    is_module: bool = False
 
     # Found out once, before the script changes the working directory.
     @functools.cached_property
     def folder(self) -> Path:
-        """Return the folder that the script's own imports are looked up in."""
-        return Path(self.script).resolve().parent
+        """Return the folder that the program's own imports are looked up in."""
+        return Path.cwd() if self.is_module else Path(self.name).resolve().parent
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return the program and its arguments, as Python takes them."""
+        return (*(("-m",) if self.is_module else ()), self.name, *self.arguments)
 
     def check(self) -> None:
-        """Raise :class:`CaptureError` unless the script is a readable file."""
-        path = Path(self.script)
+        """Raise :class:`CaptureError` when a script is no readable file."""
+        if self.is_module:
+            # Only importing it can tell.
+            return
+        path = Path(self.name)
         if not path.exists():
             raise CaptureError(
-                f"{self.script}: expected a Python script, found nothing there; "
+                f"{self.name}: expected a Python script, found nothing there; "
                 f"the path is relative to {Path.cwd()}"
             )
         if not path.is_file():
             raise CaptureError(
-                f"{self.script}: expected a Python script, found a folder; "
+                f"{self.name}: expected a Python script, found a folder; "
                 "name the file in it that trains"
             )
 
@@ -54,11 +71,13 @@ class Program:
 def run_program(program: Program) -> int:
     """Run ``program`` as the main module and return its exit code.
 
+    The code is negative, the number of a signal, when an interrupt ended it.
+
     Whatever ends the program ends here: an uncaught exception is printed as Python
     prints it, without frames of this package, and threads are waited for.
     """
     argv, path = sys.argv, sys.path
-    sys.argv = [program.script, *program.arguments]
+    sys.argv = ["-m" if program.is_module else program.name, *program.arguments]
     sys.path = [str(program.folder), *path[1:]]
     try:
         _execute(program)
@@ -76,14 +95,20 @@ def run_program(program: Program) -> int:
 
 
 def _execute(program: Program) -> None:
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=__builtins__, __cached__=None)
+    sys.modules["__main__"] = main
+    if program.is_module:
+        # What Python itself calls for -m; runpy.run_module would leave sys.modules
+        # without the module while its threads still run.
+        runpy._run_module_as_main(program.name)  # type: ignore[attr-defined] # noqa: SLF001
+        return
     # Not runpy.run_path: Python gives a main module an absolute __file__ and leaves
     # sys.argv[0] as it was typed; run_path makes both the same.
-    file = str(Path(program.script).absolute())
+    file = str(Path(program.name).absolute())
     with io.open_code(file) as stream:
         source = stream.read()
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
-    sys.modules["__main__"] = main
+    main.__file__ = file
     code = compile(source, file, "exec", dont_inherit=True)
     exec(code, main.__dict__)  # noqa: S102 - running the program is the purpose
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from placement_viz import names, schema
 from placement_viz.capture.gradients import Forward, GradientNotes
+from placement_viz.capture.machine import machine_record
 from placement_viz.capture.program import Program
 from placement_viz.capture.replay import OWN_SCOPE
 from placement_viz.capture.sources import SourceLines
@@ -36,16 +36,19 @@ def run_section(
     sources = SourceLines(program.folder)
     nodes = tuple(_nodes(step, notes, sources))
     facts = step.function
+    machine = machine_record()
     return RunSection(
         schema=schema.SCHEMA_VERSION,
         tool=f"placement_viz {__version__}",
         tensorflow=tf.__version__,
         python=platform.python_version(),
-        machine=_machine(),
-        command=(program.script, *program.arguments),
+        machine=f"{machine.system}, {machine.cores} cores",
+        hardware=machine,
+        command=program.command,
         step=step.number,
         fetches=step.fetches,
         feeds=step.feeds,
+        config=step.config,
         soft_placement=step.soft_placement,
         devices=step.devices,
         nodes=nodes,
@@ -220,7 +223,3 @@ def _tensor_bytes(step_stats: Any) -> dict[str, int]:
                         sizes.get(tensor, 0), description.requested_bytes
                     )
     return sizes
-
-
-def _machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"

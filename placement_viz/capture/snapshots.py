@@ -78,12 +78,19 @@ class FunctionCall:
     run: Callable[[list[Any]], Any]
     number: int
 
-    def copied(self) -> tuple[Snapshot | None, list[Any]]:
+    def copied(self, *, is_made: bool) -> tuple[Snapshot | None, list[Any]]:
         """Return copies of what is passed, and what to pass instead.
 
         The latter differs for iterators alone, of which a batch is taken: the
         program is given one that still has it. Without a copy, when an iterator has
         nothing left, the call ends the way it would.
+
+        Args:
+            is_made: Whether the call will be made.
+
+        Raises:
+            CaptureError: A batch would be lost, as the call will not be made; or
+                something cannot be copied.
         """
         inputs = self.known.inputs
         arguments = list(self.arguments)
@@ -96,6 +103,11 @@ class FunctionCall:
             elif handle.kind is HandleKind.VARIABLE:
                 variables[position] = value_of(argument)
             elif handle.kind is HandleKind.ITERATOR:
+                if not is_made:
+                    raise CaptureError(
+                        f"{self.known.graph.name}: expected a batch, found an "
+                        "iterator, from which one would be lost; pass next(iterator)"
+                    )
                 taken = take_batch(argument, handle.consumer)
                 if taken is None:
                     return None, arguments

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import socket
+import webbrowser
 
-__all__ = ["configure", "run"]
+__all__ = ["configure", "run", "show"]
+
+_HOST, _PORT = "127.0.0.1", 8050
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -13,10 +17,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="*", help="timelines to open")
     parser.add_argument(
         "--host",
-        default="127.0.0.1",
+        default=_HOST,
         help="address to listen on; the default is this machine only",
     )
-    parser.add_argument("--port", type=int, default=8050, help="default 8050")
+    parser.add_argument("--port", type=int, default=_PORT, help="default %(default)s")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -26,3 +30,29 @@ def run(arguments: argparse.Namespace) -> int:
     app = dashboard.create_app(runs=[pathlib.Path(each) for each in arguments.runs])
     dashboard.serve(app, host=arguments.host, port=arguments.port)
     return 0
+
+
+def show(runs: list[str]) -> None:
+    """Open ``runs`` in the browser, two of them compared; return when interrupted."""
+    from placement_viz import dashboard  # noqa: PLC0415 - heavy
+
+    paths = [pathlib.Path(each) for each in runs]
+    query = dashboard.comparison_address(paths)
+    dashboard.serve(
+        dashboard.create_app(runs=paths),
+        _HOST,
+        _usable_port(),
+        on_listening=lambda address: webbrowser.open(address + query),
+    )
+
+
+def _usable_port() -> int:
+    """Return the usual port, or any other when somebody listens there already."""
+    for port in (_PORT, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind((_HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    return _PORT

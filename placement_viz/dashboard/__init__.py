@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import pathlib
-from collections.abc import Sequence
+import urllib.parse
+from collections.abc import Callable, Sequence
 
 import dash
 import flask
@@ -22,7 +23,7 @@ from placement_viz.dashboard.parts import say
 from placement_viz.dashboard.sessions import protect_server, session_id
 from placement_viz.errors import PlacementVizError
 
-__all__ = ["create_app", "serve"]
+__all__ = ["comparison_address", "create_app", "serve"]
 
 _LOG = logging.getLogger(__name__)
 #: An upload travels in base64, a third larger, beside a little JSON.
@@ -70,13 +71,33 @@ def _report(error: Exception) -> None:
     say(PlacementVizError("this could not be shown: a fault in placement_viz itself"))
 
 
-def serve(app: dash.Dash, host: str, port: int) -> None:
+def comparison_address(runs: Sequence[pathlib.Path]) -> str:
+    """Return the address, within the app, that compares the first two of ``runs``.
+
+    Args:
+        runs: As given to :func:`create_app`; with one alone the address shows it.
+    """
+    labels = Catalog(runs=runs).listing("").opened
+    if len(labels) < 2:
+        return ""
+    baseline, candidate, *_ = labels
+    query = {"view": "compare", "baseline": baseline, "candidate": candidate}
+    return f"?{urllib.parse.urlencode(query)}"
+
+
+def serve(
+    app: dash.Dash,
+    host: str,
+    port: int,
+    on_listening: Callable[[str], object] | None = None,
+) -> None:
     """Serve ``app`` until it is interrupted, and print where.
 
     Args:
         app: What :func:`create_app` returned.
         host: Address to listen on.
         port: Port to listen on.
+        on_listening: Called with the app's address once it can be opened.
 
     Raises:
         PlacementVizError: The address cannot be listened on.
@@ -95,5 +116,8 @@ def serve(app: dash.Dash, host: str, port: int) -> None:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         message = f"{shown}:{port}: expected an address to listen on, found: {reason}"
         raise PlacementVizError(message) from error
-    print(f"placement_viz is at http://{shown}:{port}/", flush=True)  # noqa: T201 - who starts a server wants to know where it is
+    address = f"http://{shown}:{port}/"
+    print(f"placement_viz is at {address}", flush=True)  # noqa: T201 - who starts a server wants to know where it is
+    if on_listening is not None:
+        on_listening(address)
     listening.run()
