@@ -22,12 +22,14 @@ __all__ = ["OPS_SCHEMA", "Graph", "Notice", "RowKind", "Run", "Trace"]
 class RowKind(enum.StrEnum):
     """What a row of the timeline records.
 
-    Only ``EXECUTOR`` rows prove a placement. The others come from the GPU tracer,
-    which numbers devices its own way and, up to about TensorFlow 1.13, called
-    every one of them 0; they give times.
+    Only ``EXECUTOR`` rows prove a placement. ``STREAM`` and ``MEMCPY`` rows come from
+    the GPU tracer, which numbers devices its own way and, up to about TensorFlow
+    1.13, called every one of them 0; they give times. ``RECEIVE`` rows are tensors
+    that a device waited for from another process; no op of the program.
     """
 
     EXECUTOR = "executor"
+    RECEIVE = "receive"
     STREAM = "stream"
     MEMCPY = "memcpy"
     OTHER = "other"
@@ -151,13 +153,18 @@ class Graph:
         )
 
     def source_of(self, node: str) -> str | None:
-        """Return the ``file:line`` that created ``node``, or None when not known."""
+        """Return the ``file:line`` that a person has to look at for ``node``.
+
+        It is the line that asked for gradients, for an op that was made for these,
+        and else the line that created it; None when not known.
+        """
         found = self.nodes.get(node)
-        if found is None or found.source is None:
+        if found is None:
             return None
-        if not 0 <= found.source < len(self.sources):
+        position = found.source if found.call is None else found.call
+        if position is None or not 0 <= position < len(self.sources):
             return None
-        return self.sources[found.source]
+        return self.sources[position]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

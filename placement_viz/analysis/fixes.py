@@ -40,8 +40,9 @@ _FLAG = (
     "minimize"
 )
 _TAPE = (
-    "GradientTape has no such flag: build the gradients of each part inside the "
-    "tf.device of that part, or take tf.gradients with colocate_gradients_with_ops=True"
+    "GradientTape has no such flag: call the tf.function for the first time inside "
+    "`with placement_viz.colocated_gradients():`, or build the gradients of each part "
+    "inside the tf.device of that part"
 )
 
 

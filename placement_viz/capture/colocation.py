@@ -17,7 +17,7 @@ from placement_viz.errors import CaptureError
 __all__ = ["KNOWN_VERSIONS", "check_version", "colocated_gradients"]
 
 #: First and last TensorFlow release in which the hooked code was read and tested.
-KNOWN_VERSIONS = ((2, 12), (2, 21))
+KNOWN_VERSIONS = ((2, 15), (2, 21))
 
 
 @contextlib.contextmanager
@@ -53,15 +53,16 @@ def colocated_gradients() -> Iterator[None]:
 
 def check_version() -> None:
     """Raise :class:`CaptureError` unless colocation is known to work here."""
-    import tensorflow as tf  # noqa: PLC0415
+    # Not tensorflow itself: it may be in the middle of being imported.
+    from tensorflow.python.framework import versions  # noqa: PLC0415
 
     first, last = KNOWN_VERSIONS
-    found = re.match(r"(\d+)\.(\d+)", tf.__version__)
+    found = re.match(r"(\d+)\.(\d+)", versions.VERSION)
     if found is None or not first <= (int(found[1]), int(found[2])) <= last:
         raise CaptureError(
             f"colocated gradients: expected TensorFlow {_shown(first)} to "
-            f"{_shown(last)}, found {tf.__version__}, whose GradientTape is not known; "
-            "nothing was changed"
+            f"{_shown(last)}, found {versions.VERSION}, whose GradientTape is not "
+            "known; nothing was changed"
         )
 
 
@@ -69,7 +70,7 @@ def _attach(notes: GradientNotes, patches: Patches) -> None:
     try:
         GraphGradients(notes, colocate=True).attach(_module(GRADIENT_MODULE), patches)
         TapeGradients(notes, colocate=True).attach(_module(TAPE_MODULE), patches)
-    except AttributeError as error:
+    except (AttributeError, ImportError) as error:
         raise CaptureError(
             f"colocated gradients: expected a known GradientTape, found that {error}; "
             "nothing was changed"

@@ -14,7 +14,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from placement_viz.capture.inlining import (
+from placement_viz.capture.called import (
     CALLS,
     called_functions,
     graphs_called_by,

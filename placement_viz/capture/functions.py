@@ -10,9 +10,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from placement_viz.capture.called import called_functions
 from placement_viz.capture.function_inputs import examine
 from placement_viz.capture.gradients import GradientNotes
-from placement_viz.capture.inlining import called_functions
 from placement_viz.capture.patches import Patches
 from placement_viz.capture.snapshots import FunctionCall, KnownFunction, Snapshot
 from placement_viz.capture.steps import StepSelection, TrainingStep

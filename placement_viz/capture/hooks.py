@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from types import ModuleType
 
+from placement_viz.capture.colocation import check_version
 from placement_viz.capture.functions import (
     CONCRETE_MODULE,
     FUNCTION_MODULE,
@@ -18,6 +19,7 @@ from placement_viz.capture.patches import Patches
 from placement_viz.capture.sessions import SESSION_MODULE, SessionWatch
 from placement_viz.capture.steps import StepSelection
 from placement_viz.capture.tape_gradients import TAPE_MODULE, TapeGradients
+from placement_viz.errors import CaptureError
 
 __all__ = ["Hooks"]
 
@@ -27,6 +29,7 @@ class Hooks:
 
     Attributes:
         notes: Which ops compute gradients, and of what.
+        attached: Modules that are hooked.
         failures: Module that could not be hooked, to what it lacks.
     """
 
@@ -48,16 +51,24 @@ class Hooks:
             is_dry: Whether calls of functions are copied and not made.
         """
         self.notes = GradientNotes()
-        self.failures: dict[str, AttributeError] = {}
+        self.failures: dict[str, Exception] = {}
+        self.attached: set[str] = set()
+        self._is_colocating = colocate
         self._patches = Patches()
         self._call_off: Callable[[], None] = lambda: None
         self._sessions = SessionWatch(self.notes, selection, pattern)
         self._functions = FunctionWatch(self.notes, selection, pattern, is_dry=is_dry)
         graphs = GraphGradients(self.notes, colocate=colocate)
         tapes = TapeGradients(self.notes, colocate=colocate)
+
+        def attach_tapes(module: ModuleType, patches: Patches) -> None:
+            if colocate:
+                check_version()
+            tapes.attach(module, patches)
+
         self._actions = {
             GRADIENT_MODULE: graphs.attach,
-            TAPE_MODULE: tapes.attach,
+            TAPE_MODULE: attach_tapes,
             SESSION_MODULE: self._sessions.attach,
             FUNCTION_MODULE: self._functions.attach_functions,
             CONCRETE_MODULE: self._functions.attach_concrete,
@@ -72,9 +83,14 @@ class Hooks:
         """Return what hooks a module; a TensorFlow it does not know is left alone."""
 
         def attach(module: ModuleType) -> None:
+            is_half_done = self._is_colocating and TAPE_MODULE in self.failures
+            if is_half_done and name in {FUNCTION_MODULE, CONCRETE_MODULE}:
+                # Gradients of a function would be where the program put them.
+                return
             try:
                 self._actions[name](module, self._patches)
-            except AttributeError as error:
+                self.attached.add(name)
+            except (AttributeError, ImportError, CaptureError) as error:
                 self.failures[name] = error
 
         return attach

@@ -15,24 +15,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["CALLS", "FlatGraph", "called_functions", "flatten", "graphs_called_by"]
+from placement_viz.capture.called import CALLS, function_of
 
-#: Op types that call a function whose body TensorFlow inlines.
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+__all__ = ["FlatGraph", "flatten"]
 
 #: An attribute by which a function is compiled as a whole.
 COMPILED = "_XlaMustCompile"
-
-#: Op types that may call functions, to the attributes that name them.
-_FUNCTIONS = {
-    **dict.fromkeys(CALLS, ("f",)),
-    **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
-    **dict.fromkeys(("While", "StatelessWhile"), ("cond", "body")),
-    **dict.fromkeys(("Case", "StatelessCase"), ("branches",)),
-}
 
 _LOOP_FRAMES = frozenset({"Enter", "RefEnter"})
 
@@ -70,36 +61,6 @@ def flatten(graph: Any) -> FlatGraph:
         graph: The function's ``FuncGraph``.
     """
     return _Inliner(graph).flat_graph()
-
-
-def called_functions(graph: Any) -> Iterator[Any]:
-    """Yield the graphs of all functions that ``graph`` uses, itself first."""
-    seen = {id(graph)}
-    waiting = [graph]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        for op in current.get_operations():
-            for called in graphs_called_by(op):
-                if id(called) not in seen:
-                    seen.add(id(called))
-                    waiting.append(called)
-
-
-def graphs_called_by(op: Any) -> Iterator[Any]:
-    """Yield the graphs of the functions that ``op`` may call, in a fixed order."""
-    for attribute in _FUNCTIONS.get(op.type, ()):
-        value = op.get_attr(attribute)
-        for function in value if isinstance(value, list) else [value]:
-            found = _function(op.graph, function.name)
-            if found is not None:
-                yield found.graph
-
-
-def _function(graph: Any, name: str) -> Any:
-    """Return the function that ``graph`` knows by ``name``, or None."""
-    find = getattr(graph, "_get_function", None)
-    return find(name) if find is not None else None
 
 
 class _Inliner:
@@ -165,7 +126,7 @@ class _Inliner:
         return (
             op.type in CALLS
             and not node.attr["_noinline"].b
-            and _function(op.graph, node.attr["f"].func.name) is not None
+            and function_of(op.graph, node.attr["f"].func.name) is not None
         )
 
     def _copied_node(self, body: _Body, op: Any, node: Any) -> Any:
@@ -197,7 +158,7 @@ class _Inliner:
     def _inline(self, body: _Body, call: Any, node: Any) -> list[Any]:
         """Return copies of the nodes of a called function."""
         name = body.prefix + call.name
-        graph = _function(call.graph, node.attr["f"].func.name).graph
+        graph = function_of(call.graph, node.attr["f"].func.name).graph
         self._is_compiled |= node.attr[COMPILED].b
         self._note_direction(body, call, name)
         inner = _Body(graph, f"{name}/", _merged(node.device, body.device))

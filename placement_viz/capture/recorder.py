@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from placement_viz.capture.functions import CONCRETE_MODULE
 from placement_viz.capture.hooks import Hooks
 from placement_viz.capture.program import Program
 from placement_viz.capture.run_file import (
@@ -91,8 +92,8 @@ class Recorder:
     def finish(self) -> CaptureError | None:
         """Write what was traced, if that has not happened; return what prevents it."""
         self._hooks.stop()
-        if error := self._what_prevents():
-            return CaptureError(f"{self._program.name}: {error}")
+        if not self._selection.kept:
+            return CaptureError(f"{self._program.name}: {self._why_nothing()}")
         if self._selection.failure is not None:
             self._notify(
                 f"{self._program.name}: a run could not be traced: "
@@ -166,19 +167,12 @@ class Recorder:
             step += ", replayed" if section.is_replayed else ", its placement alone"
         return f"captured run {section.step} of {step} ({runs})"
 
-    def _what_prevents(self) -> str:
-        """Return why there is nothing to write; empty when there is something."""
-        unknown = self._hooks.failures.get(TAPE_MODULE)
-        if self._settings.placement == "colocated" and unknown is not None:
-            return (
-                "expected a TensorFlow whose GradientTape is known, found one in which "
-                f"{unknown}; capture it with --placement as-is"
-            )
-        return "" if self._selection.kept else self._why_nothing()
-
     def _why_nothing(self) -> str:
+        """Return why nothing was traced, and what to do."""
         selection, pattern = self._selection, self._settings.pattern
-        calls = format_count(selection.n_calls, "call")
+        unknown = self._hooks.failures.get(TAPE_MODULE)
+        is_colocating = self._settings.placement == "colocated"
+        calls = f"{format_count(selection.n_calls, 'call')} of sessions and functions"
         if selection.failure is not None:
             return (
                 "expected to trace the training step, found that tracing fails, and "
@@ -189,21 +183,34 @@ class Recorder:
                 "expected a TensorFlow program, found that it never imports "
                 "tensorflow; name the script that trains"
             )
-        if selection.n_calls == 0:
+        if is_colocating and unknown is not None:
             return (
-                "expected a training step, found no Session.run call and no call of a "
-                "tf.function; eager code has no graph to trace: put the step, the "
-                "gradients with it, into a tf.function"
+                f"expected a Session.run call, found none, and {one_line(unknown)}; "
+                "capture it with --placement as-is"
             )
+        if selection.n_calls == 0:
+            return self._why_no_call()
         if pattern is not None:
             return (
-                f"expected a step that {pattern.pattern!r} finds, found {calls} of "
-                "sessions and functions and none by such a name"
+                f"expected a step that {pattern.pattern!r} finds, found {calls} and "
+                "none by such a name"
             )
         return (
-            f"expected a step that computes gradients, found {calls} of sessions and "
-            "functions and none that does; fetch a train op or gradients, or call "
-            "tape.gradient inside the tf.function"
+            f"expected a step that computes gradients, found {calls} and none that "
+            "does; fetch a train op or gradients, or call tape.gradient inside the "
+            "tf.function"
+        )
+
+    def _why_no_call(self) -> str:
+        if CONCRETE_MODULE not in self._hooks.attached:
+            return (
+                "expected a Session.run call, found none; calls of a tf.function can "
+                "be captured with TensorFlow 2.15 and later"
+            )
+        return (
+            "expected a training step, found no Session.run call and no call of a "
+            "tf.function; eager code has no graph to trace: put the step, the "
+            "gradients with it, into a tf.function"
         )
 
 

@@ -5,7 +5,7 @@ that very tuple to the op's gradient function. So a tuple that also knows its op
 while a gradient is built, what it is the gradient of. TensorFlow has no other way:
 what the tape keeps of inputs and outputs is only what the gradient function needs.
 
-TensorFlow's private names here were read in 2.12 to 2.21. Where one is missing nothing
+TensorFlow's private names here were read in 2.15 to 2.21. Where one is missing nothing
 is noted, and colocation is refused.
 """
 

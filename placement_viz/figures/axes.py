@@ -114,8 +114,9 @@ def _ticks(rows: Rows, look: Look) -> list[tuple[float, str]]:
         if group.device in middles
     ]
     tracer = rows.lines.filter(pl.col("row_kind") != RowKind.EXECUTOR)
-    for (row,), lines in tracer.group_by("row", maintain_order=True):
-        label = html.escape(_tracer_label(str(row)))
+    for (row, kind), lines in tracer.group_by("row", "row_kind", maintain_order=True):
+        is_received = kind == RowKind.RECEIVE
+        label = "received" if is_received else html.escape(_tracer_label(str(row)))
         markup = f'<span style="color:{look.muted};font-size:10px">{label}</span>'
         middle = lines.select((pl.col("y").min() + pl.col("y").max()) / 2).item()
         ticks.append((middle, markup))

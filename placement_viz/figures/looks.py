@@ -68,7 +68,8 @@ MARKS: Mapping[OpClass, Mark] = types.MappingProxyType(
         OpClass.FORWARD: Mark("other op", "A forward op, an update or a transfer."),
         OpClass.TRACER: Mark(
             "tracer row",
-            "Kernels and copies as the GPU tracer saw them: times, no placement.",
+            "Kernels and copies as the GPU tracer saw them, and tensors received from "
+            "another process: times, no placement.",
         ),
     }
 )

@@ -13,7 +13,12 @@ __all__ = ["RowGroup", "Rows", "place_rows"]
 
 #: Empty space between two groups, in lines.
 _GAP = 0.6
-_KIND_ORDER = {RowKind.EXECUTOR: 0, RowKind.STREAM: 1, RowKind.MEMCPY: 2}
+_KIND_ORDER = {
+    RowKind.EXECUTOR: 0,
+    RowKind.RECEIVE: 1,
+    RowKind.STREAM: 2,
+    RowKind.MEMCPY: 3,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +70,7 @@ def place_rows(trace: Trace, top: float = 0.0) -> Rows:
         .with_columns(
             home=pl.col("device").replace_strict(homes, return_dtype=pl.String),
             kind_order=pl.col("row_kind").replace_strict(
-                _KIND_ORDER, default=3, return_dtype=pl.Int32
+                _KIND_ORDER, default=len(_KIND_ORDER), return_dtype=pl.Int32
             ),
         )
     )

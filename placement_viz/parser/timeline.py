@@ -15,6 +15,7 @@ Source:
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 import re
 from typing import Any
@@ -23,12 +24,15 @@ import polars as pl
 
 from placement_viz import names
 from placement_viz.errors import NoOpsError, TraceFormatError
-from placement_viz.model import OPS_SCHEMA, Graph, RowKind, Run, Trace
+from placement_viz.model import OPS_SCHEMA, Graph, Notice, RowKind, Run, Trace
 from placement_viz.parser.events import ChromeTrace, Event, parse_events, parse_section
+from placement_viz.schema import RunSection
 
 __all__ = ["parse_timeline"]
 
 _COMPUTE = " Compute"
+#: Not an op of the graph: a worker logs it for each tensor it gets from another task.
+_RECEIVED = "RecvTensor"
 _TRACER_PART = re.compile("/stream:|/memcpy")
 # Times beyond this cannot be differences of real clocks and overflow an int64 sum.
 _LATEST_US = 1 << 61
@@ -54,10 +58,18 @@ def parse_timeline(data: bytes, *, source: str) -> Run:
     }
     if not rows and not chrome.has_section:
         raise _wrong_kind(chrome, labels, source)
-    trace = _trace(chrome.events, rows, source)
     if not chrome.has_section:
+        trace = _trace(chrome.events, rows, source)
         return Run(source=source, format="tensorflow-timeline", trace=trace)
     section = parse_section(chrome.section, source=source)
+    is_placed_only = section.placed and not any(e.ph == "X" for e in chrome.events)
+    trace = (
+        _placed_trace(section)
+        if is_placed_only
+        else _trace(chrome.events, rows, source)
+    )
+    remarks = tuple(Notice("capture", remark) for remark in section.remarks)
+    trace = dataclasses.replace(trace, notices=(*trace.notices, *remarks))
     return Run(
         source=source,
         format="placement-viz-run",
@@ -108,6 +120,26 @@ def _trace(events: list[Event], rows: dict[Any, str], source: str) -> Trace:
     return Trace(ops=_table(columns, origin_us), origin_us=origin_us, skipped=skipped)
 
 
+def _placed_trace(section: RunSection) -> Trace:
+    """Return the ops of a step of which only the placement is known.
+
+    None of them has a time: all start at 0 and last no time.
+    """
+    nodes = {node.name: node for node in section.nodes}
+    columns: dict[str, list[Any]] = {name: [] for name in (*OPS_SCHEMA, "tid")}
+    for device, members in section.placed.items():
+        for name in members:
+            node = nodes.get(name)
+            columns["name"].append(name)
+            columns["op_type"].append(node.op if node else "")
+            columns["row"].append(device)
+            columns["start_us"].append(0)
+            columns["duration_us"].append(0)
+            columns["inputs"].append(list(node.inputs) if node else [])
+            columns["tid"].append("")
+    return Trace(ops=_table(columns, origin_us=0))
+
+
 def _table(columns: dict[str, list[Any]], origin_us: int) -> pl.DataFrame:
     rows = {label: (_device_of(label), _row_kind(label)) for label in columns["row"]}
     table = pl.DataFrame(
@@ -124,14 +156,18 @@ def _table(columns: dict[str, list[Any]], origin_us: int) -> pl.DataFrame:
     return (
         table.with_columns(
             device=pl.col("row").replace_strict({r: d for r, (d, _) in rows.items()}),
-            row_kind=pl.col("row").replace_strict({r: k for r, (_, k) in rows.items()}),
+            row_kind=pl.when(pl.col("op_type") == _RECEIVED)
+            .then(pl.lit(RowKind.RECEIVE))
+            .otherwise(
+                pl.col("row").replace_strict({r: k for r, (_, k) in rows.items()})
+            ),
             start_us=pl.col("start_us") - origin_us,
             step=pl.lit(0, pl.Int32),
         )
         .sort("start_us", maintain_order=True)
         # By first use, so that neither pids nor tids show through.
         .with_row_index("first_use")
-        .with_columns(pl.col("first_use").min().over("row", "tid"))
+        .with_columns(pl.col("first_use").min().over("row", "tid", "row_kind"))
         .with_columns(lane=pl.col("first_use").rank("dense").over("row") - 1)
         .select(pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
     )

@@ -44,7 +44,8 @@ _FLAG = "Pass colocate_gradients_with_ops=True where its gradient is built"
 _REMEDIES = {
     "unconstrained": _FLAG,
     "inherited": _FLAG,
-    "tape-scope": "Call tape.gradient inside the tf.device of the forward op",
+    "tape-scope": "Call the tf.function for the first time inside "
+    "placement_viz.colocated_gradients()",
     "resource-edge": "Put the variable on the device of the forward op",
     "group-merge": f"{_FLAG}, and see whether you want the forward op to move",
     "while-body": "Build the whole loop inside the tf.device you want; "
@@ -194,11 +195,17 @@ def _misplaced_sentence(analysis: Analysis) -> str:
     if by_device.height == 1:
         who = "all of them" if 1 < n == there else f"{n:,} of them"
     where = homes if by_device.height == 1 else "another device"
-    share = summary.misplaced_us / max(1, analysis.run.trace.span_us)
+    placed = (
+        f"{there:,} of {ops} ran on {short_device(worst, devices)}; {who} {belong} on "
+        f"{where}"
+    )
+    span_us = analysis.run.trace.span_us
+    if not span_us:
+        return f"{placed}. What that costs is not known: this run has no times."
+    share = summary.misplaced_us / span_us
     is_harmless = " That is below 1 % of the step: placement is not its problem."
     return (
-        f"{there:,} of {ops} ran on {short_device(worst, devices)}; {who} {belong} on "
-        f"{where}: {format_us(summary.misplaced_us)} of "
+        f"{placed}: {format_us(summary.misplaced_us)} of "
         f"{format_us(summary.gradient_us)} of gradient time."
         f"{is_harmless if share < _HARMLESS_SHARE else ''}"
     )
