@@ -1,7 +1,13 @@
 """Switches and fixtures that all tests share."""
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import pytest
 
+from placement_viz.parser import load_run
 from tests.builders import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -26,3 +32,45 @@ def golden(request):
         assert text == path.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Return a function that writes a script and returns its name."""
+
+    def write(*parts, name="train.py"):
+        (tmp_path / name).write_text("".join(map(textwrap.dedent, parts)))
+        return name
+
+    return write
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Return a function that runs Python in the scripts' folder."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def capture(python):
+    """Return a function that runs ``python -m placement_viz.capture``."""
+    return lambda *arguments: python("-m", "placement_viz.capture", *arguments)
+
+
+@pytest.fixture
+def section(tmp_path):
+    """Return a function that reads what a run file says of a step."""
+    return lambda folder=".": load_run(str(tmp_path / folder / "timeline.json")).section

@@ -1,201 +1,15 @@
+"""Steps of sessions, captured from real scripts."""
+
 import json
-import os
 import re
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
 from placement_viz import names
-from placement_viz.capture.imports import after_import
-from placement_viz.commands import main
-from placement_viz.parser import load_run
-from tests.builders import ROOT
+from tests.scripts import HEAD, TWO_DEVICES, last_line
 
-tensorflow = pytest.mark.tensorflow
+pytestmark = pytest.mark.tensorflow
 
-#: Opens every script: TensorFlow 1 graph mode with its log off.
-HEAD = """
-import os
-import sys
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-import tensorflow.compat.v1 as tf
-tf.disable_eager_execution()
-"""
-
-#: A matrix product on CPU:1 whose gradients nothing constrains.
-TWO_DEVICES = """
-x = tf.placeholder(tf.float32, [4, 4], name="x")
-with tf.device("/cpu:1"):
-    w = tf.get_variable("w", [4, 4], initializer=tf.ones_initializer())
-    product = tf.tanh(tf.matmul(x, w, name="product"), name="active")
-with tf.device("/cpu:0"):
-    loss = tf.reduce_mean(product * product, name="loss")
-gradients = tf.gradients(loss, [product, x])
-train = tf.train.AdamOptimizer().minimize(loss)
-config = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
-session = tf.Session(config=config)
-session.run(tf.global_variables_initializer())
-ONES = [[1.0] * 4] * 4
-"""
-
-
-@pytest.fixture
-def script(tmp_path):
-    """Return a function that writes a script and returns its name."""
-
-    def write(*parts, name="train.py"):
-        (tmp_path / name).write_text("".join(map(textwrap.dedent, parts)))
-        return name
-
-    return write
-
-
-@pytest.fixture
-def python(tmp_path):
-    """Return a function that runs Python in the scripts' folder."""
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
-
-
-@pytest.fixture
-def capture(python):
-    """Return a function that runs ``python -m placement_viz.capture``."""
-    return lambda *arguments: python("-m", "placement_viz.capture", *arguments)
-
-
-@pytest.fixture
-def section(tmp_path):
-    """Return a function that reads what a run file says of a step."""
-    return lambda folder=".": load_run(str(tmp_path / folder / "timeline.json")).section
-
-
-def last_line(result):
-    """Return the last line of a process's standard error."""
-    return result.stderr.rstrip().rpartition("\n")[2]
-
-
-# What needs no TensorFlow.
-
-
-def test_an_action_follows_the_import(tmp_path, monkeypatch):
-    """An action sees the module that a program imports, after its code has run."""
-    (tmp_path / "imported_later.py").write_text("value = 1")
-    monkeypatch.syspath_prepend(tmp_path)
-    seen = []
-    after_import({"imported_later": lambda module: seen.append(module.value)})
-
-    assert seen == []
-    import imported_later
-
-    assert seen == [imported_later.value]
-
-
-def test_an_action_on_an_imported_module_is_immediate():
-    """A module that is loaded already is acted on at once."""
-    seen = []
-    after_import({"json": seen.append})
-
-    assert seen == [json]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "import sys; print(__name__, __file__, sys.argv, sys.path[0])",
-        "import sys; sys.exit(7)",
-        "import sys; sys.exit('no data')",
-        "import sys; sys.exit(True)",
-        "raise SystemExit",
-        "print(undefined)",
-        "import beside; print(beside.value)",
-        "not python",
-        "import __main__; value = 1; print(__main__.value, __doc__, __spec__)",
-        "import threading as t; t.Timer(0.1, print, ['late']).start(); print('soon')",
-    ],
-)
-def test_a_script_runs_as_python_runs_it(body, script, python, capture):
-    """Output, traceback and exit code are those of ``python SCRIPT ARGS``."""
-    script("value = 5", name="beside.py")
-    command = (script(body), "--step", "9", "--", "-x")
-    plain = python(*command)
-
-    result = capture(*command)
-
-    assert result.stdout == plain.stdout
-    assert result.stderr.startswith(plain.stderr)
-    # Ending well without a step is the one thing that is changed.
-    assert result.returncode == (plain.returncode or 1)
-
-
-def test_arguments_after_the_script_are_its_own(script, capture):
-    """Options that capture knows too, and a double dash, go to the script."""
-    name = script("import sys; print(sys.argv[1:])")
-
-    assert capture(name, "--step", "--", "x").stdout == "['--step', '--', 'x']\n"
-    assert capture("--", name, "--", "x").stdout == "['--', 'x']\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("missing.py",), "missing.py: expected a Python script, found nothing there"),
-        ((".",), ".: expected a Python script, found a folder"),
-        (("--out", "train.py", "train.py"), "train.py: expected a folder to write to"),
-        (("train.py",), "train.py: expected a TensorFlow program"),
-    ],
-)
-def test_what_cannot_be_captured_is_one_line(arguments, message, script, capture):
-    """An error says what was expected and found, and leaves with code 1."""
-    script("print('ran')")
-
-    result = capture(*arguments)
-
-    assert result.returncode == 1
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_an_unusable_folder_is_found_before_the_script_runs(script, capture):
-    """No training is lost to a folder that cannot be written to."""
-    result = capture("--out", "train.py/x", script("print('ran')"))
-
-    assert result.returncode == 1
-    assert result.stdout == ""
-
-
-@pytest.mark.parametrize("step", ["0", "-1", "x"])
-def test_a_step_counts_from_one(step, capsys):
-    """A step before the first is a usage error."""
-    with pytest.raises(SystemExit) as stop:
-        main(["capture", "--step", step, "train.py"])
-
-    assert stop.value.code == 2
-    assert "expected a number counted from 1" in capsys.readouterr().err
-
-
-def test_both_stops_at_a_failed_run(script, capture):
-    """A run that fails gives its exit code, and its name is said."""
-    result = capture("--placement", "both", script("raise SystemExit(7)"))
-
-    assert result.returncode == 7
-    assert "placement as-is ended with exit code 7" in last_line(result)
-
-
-# Real training steps.
 
 #: Loops of many ops, as TensorFlow 1 builds them.
 LOOPS = "tf.disable_control_flow_v2()\n"
@@ -215,7 +29,6 @@ for step in range(5):
 """
 
 
-@tensorflow
 def test_training_is_unchanged(script, python, capture, section):
     """A seeded training with dropout and a loop prints the same numbers."""
     name = script(HEAD, LOOPS, TWO_DEVICES, SEEDED)
@@ -242,7 +55,6 @@ def test_training_is_unchanged(script, python, capture, section):
     assert step.traced_step_us > 0
 
 
-@tensorflow
 def test_tensorflow_is_imported_by_the_script(script, capture):
     """What a script does before it imports TensorFlow still comes first."""
     name = script(
@@ -255,7 +67,6 @@ def test_tensorflow_is_imported_by_the_script(script, capture):
     assert capture(name).stdout == "False\n"
 
 
-@tensorflow
 def test_events_are_those_of_tensorflows_timeline(script, capture, tmp_path):
     """The trace is TensorFlow's own rendering of the very same step stats."""
     result = capture(
@@ -279,7 +90,6 @@ def test_events_are_those_of_tensorflows_timeline(script, capture, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-@tensorflow
 def test_nodes_are_those_of_the_graph_def(script, capture, section):
     """Names, types, devices, inputs and groups are what TensorFlow would export."""
     result = capture(
@@ -310,7 +120,6 @@ def test_nodes_are_those_of_the_graph_def(script, capture, section):
     ]
 
 
-@tensorflow
 def test_a_gradient_op_names_its_forward_op(script, capture, section):
     """Sums and seeds of gradients belong to a forward op too, and nothing else does."""
     result = capture(
@@ -342,7 +151,6 @@ def test_a_gradient_op_names_its_forward_op(script, capture, section):
     )
 
 
-@tensorflow
 def test_colocation_brings_gradients_home(script, capture, section):
     """Left alone they gather on the first device; colocated they follow their op."""
     name = script(HEAD, TWO_DEVICES, "session.run(gradients, {x: ONES})")
@@ -361,7 +169,6 @@ def test_colocation_brings_gradients_home(script, capture, section):
     assert section("colocated").placement == "colocated"
 
 
-@tensorflow
 def test_both_compares(script, capture, tmp_path):
     """One command captures the script as it is and colocated, and compares."""
     name = script(HEAD, TWO_DEVICES, "print(session.run(gradients, {x: ONES})[0][0])")
@@ -377,7 +184,6 @@ def test_both_compares(script, capture, tmp_path):
     assert len(printed) > 2
 
 
-@tensorflow
 def test_bytes_and_sources_are_recorded(script, capture, section):
     """A tensor has its size, and an op the script's line that made it."""
     name = script(HEAD, TWO_DEVICES, "session.run(gradients, {x: ONES})")
@@ -398,7 +204,6 @@ def test_bytes_and_sources_are_recorded(script, capture, section):
     assert nodes["product"].dtype == "float32"
 
 
-@tensorflow
 def test_a_short_training_is_captured(script, capture, section):
     """A script with fewer runs than asked for has its last one traced."""
     name = script(HEAD, TWO_DEVICES, "for i in '12': session.run(train, {x: ONES})")
@@ -410,7 +215,6 @@ def test_a_short_training_is_captured(script, capture, section):
     assert section().step == 2
 
 
-@tensorflow
 def test_the_first_step_to_reach_its_number_is_traced(script, capture, section):
     """Runs are counted for each set of fetches, and those without gradients not."""
     name = script(
@@ -431,7 +235,6 @@ def test_the_first_step_to_reach_its_number_is_traced(script, capture, section):
     assert section().step == 3
 
 
-@tensorflow
 def test_the_file_is_there_before_the_script_ends(script, capture, section):
     """A long training can be looked at, and be killed, once its step is complete."""
     name = script(
@@ -447,7 +250,6 @@ def test_the_file_is_there_before_the_script_ends(script, capture, section):
     assert len(section().step_times_us) == 10
 
 
-@tensorflow
 def test_a_failing_script_fails_as_ever(script, python, capture, section):
     """Its traceback has no frame of ours, and the step before it is kept."""
     name = script(
@@ -467,7 +269,6 @@ def test_a_failing_script_fails_as_ever(script, python, capture, section):
     assert section().step == 1
 
 
-@tensorflow
 def test_a_monitored_session_is_captured(script, capture):
     """A training that ends with its data is traced and ends just there."""
     name = script(
@@ -493,7 +294,6 @@ def test_a_monitored_session_is_captured(script, capture):
     assert "captured run 4" in last_line(result)
 
 
-@tensorflow
 def test_own_run_metadata_is_filled_as_asked(script, python, capture):
     """A script that traces or wants partition graphs gets these and no more."""
     name = script(
@@ -520,7 +320,6 @@ def test_own_run_metadata_is_filled_as_asked(script, python, capture):
     assert result.stdout == python(name).stdout
 
 
-@tensorflow
 def test_fetches_may_have_any_structure(script, capture, section):
     """Names, variables, tuples, sparse gradients and empty lists are understood."""
     name = script(
@@ -544,7 +343,6 @@ def test_fetches_may_have_any_structure(script, capture, section):
     assert any(fetch.startswith("gradients/") for fetch in section().fetches)
 
 
-@tensorflow
 def test_an_imported_graph_is_known_by_names(script, capture, section):
     """Nothing was noted of a graph that was loaded; its scopes still tell."""
     name = script(
@@ -566,7 +364,6 @@ def test_an_imported_graph_is_known_by_names(script, capture, section):
     assert not any(node.forward for node in section().nodes)
 
 
-@tensorflow
 def test_training_goes_on_when_tracing_fails(script, capture):
     """The step is run plainly, and the reason is said in one line."""
     name = script(
@@ -591,7 +388,6 @@ def test_training_goes_on_when_tracing_fails(script, capture):
     assert last_line(result).endswith("ran it untraced: InternalError: no tracer here")
 
 
-@tensorflow
 def test_a_script_without_gradients_says_so(script, capture, tmp_path):
     """The error counts the calls that were seen and writes no file."""
     result = capture(script(HEAD, TWO_DEVICES, "session.run(loss, {x: ONES})"))
@@ -601,7 +397,6 @@ def test_a_script_without_gradients_says_so(script, capture, tmp_path):
     assert not (tmp_path / "timeline.json").exists()
 
 
-@tensorflow
 def test_eager_code_is_told_what_can_be_captured(script, capture):
     """A tape outside a tf.function leaves no graph, and the error says what to do."""
     result = capture(

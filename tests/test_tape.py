@@ -105,5 +105,6 @@ def test_hooks_are_taken_out():
         hooked = [vars(module).copy() for module in modules]
         raise KeyError
 
-    assert all(map(operator.ne, hooked, before))
+    # The modules of execution, of the tape and of tf.gradients each have some.
+    assert sum(map(operator.ne, hooked, before)) >= 3
     assert [vars(module) for module in modules] == before

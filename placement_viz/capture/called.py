@@ -16,6 +16,8 @@ _FUNCTIONS = {
     **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
     **dict.fromkeys(("While", "StatelessWhile"), ("cond", "body")),
     **dict.fromkeys(("Case", "StatelessCase"), ("branches",)),
+    # What a Python loop over a dataset becomes.
+    **dict.fromkeys(("ReduceDataset", "ScanDataset"), ("f",)),
 }
 
 

@@ -22,6 +22,7 @@ from placement_viz.capture.called import (
 from placement_viz.errors import CaptureError
 
 __all__ = [
+    "SPEAKING",
     "FunctionInputs",
     "HandleKind",
     "InputHandle",
@@ -34,6 +35,21 @@ __all__ = [
 _ITERATOR_OPS = frozenset(
     {"IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional"}
 )
+#: Ops without a result that tell somebody something; a replay would tell it again.
+SPEAKING = frozenset(
+    {
+        "FlushSummaryWriter",
+        "PrintV2",
+        "WriteAudioSummary",
+        "WriteGraphSummary",
+        "WriteHistogramSummary",
+        "WriteImageSummary",
+        "WriteRawProtoSummary",
+        "WriteScalarSummary",
+        "WriteSummary",
+    }
+)
+
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 #: Op types that call functions, to how many inputs come before what they pass on.
@@ -85,10 +101,12 @@ class FunctionInputs:
     Attributes:
         handles: Position of an input to what is known of it, for handles.
         obstacle: Why the function cannot be run elsewhere; empty when it can.
+        names: The op that stands for a variable, to the variable's name.
     """
 
     handles: Mapping[int, InputHandle]
     obstacle: str = ""
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,7 +140,23 @@ def examine(graph: Any) -> FunctionInputs:
             consumers = list(_users(tensor))
             if consumers:
                 obstacle = obstacle or _needs(consumers[0])
-    return FunctionInputs(handles, obstacle)
+    return FunctionInputs(handles, obstacle, _variable_names(graph))
+
+
+def _variable_names(graph: Any) -> dict[str, str]:
+    """Return the op that stands for a variable to a name that no op has."""
+    taken = {op.name for op in graph.get_operations()}
+    stand_ins = {id(outer): inner.op.name for outer, inner in graph.captures}
+    found: dict[str, str] = {}
+    for variable in graph.variables:
+        # A variable of a strategy has several handles, and shows none by itself.
+        for each in getattr(variable, "values", None) or (variable,):
+            stand_in = stand_ins.get(id(getattr(each, "handle", None)))
+            name = each.name.partition(":")[0]
+            if stand_in and name not in taken:
+                taken.add(name)
+                found[stand_in] = name
+    return found
 
 
 def _examine_handle(tensor: Any) -> InputHandle:
@@ -167,7 +201,7 @@ def _users(tensor: Any) -> Iterator[Any]:
         current = waiting.pop()
         for op in current.consumers():
             followed = list(_followed(op, current))
-            if not followed:
+            if not followed and op.type not in SPEAKING:
                 yield op
             for same in followed:
                 if same.ref() not in seen:
@@ -220,44 +254,40 @@ def take_batch(handle: Any, consumer: Any) -> tuple[Sequence[Any], Any] | None:
         no batch left.
     """
     import tensorflow as tf  # noqa: PLC0415
-    from tensorflow.python.framework import errors_impl  # noqa: PLC0415
 
-    take, make, iterator = _iterator_ops(consumer)
+    kinds = {key: consumer.get_attr(key) for key in ("output_types", "output_shapes")}
     with _beside_the_program(handle.device):
         try:
-            batch = tuple(take(handle))
-        except errors_impl.OutOfRangeError:
+            batch = tuple(tf.raw_ops.IteratorGetNext(iterator=handle, **kinds))
+        except tf.errors.OutOfRangeError:
             return None
         options = tf.data.Options()
         # Anything that fetches ahead would take from the program's iterator.
         options.experimental_optimization.apply_default_optimizations = False
         options.autotune.enabled = False
-        rest = tf.data.Dataset.range(_ALWAYS).map(lambda _: tuple(take(handle)))
-        joined = tf.data.Dataset.from_tensors(batch).concatenate(rest)
-        replacement = iterator()
-        make(joined.with_options(options), replacement)
+        data = tf.data.Dataset.from_tensors(batch).concatenate(_rest(handle, kinds))
+        replacement = tf.raw_ops.AnonymousIteratorV3(**kinds)
+        tf.raw_ops.MakeIterator(
+            dataset=data.with_options(options)._variant_tensor,  # noqa: SLF001
+            iterator=replacement,
+        )
     return batch, replacement
 
 
-def _iterator_ops(consumer: Any) -> tuple[Any, Any, Any]:
-    """Return how to take from, fill and make iterators like that of ``consumer``."""
-    from tensorflow.python.ops import gen_dataset_ops  # noqa: PLC0415
+def _rest(handle: Any, kinds: Mapping[str, Any]) -> Any:
+    """Return what an iterator still has, as a dataset that takes it one by one."""
+    import tensorflow as tf  # noqa: PLC0415
 
-    kinds = {
-        "output_types": consumer.get_attr("output_types"),
-        "output_shapes": consumer.get_attr("output_shapes"),
-    }
+    def take(_: Any) -> Any:
+        return tf.raw_ops.IteratorGetNextAsOptional(iterator=handle, **kinds)
 
-    def take(handle: Any) -> Any:
-        return gen_dataset_ops.iterator_get_next(handle, **kinds)
+    def has_value(optional: Any) -> Any:
+        return tf.raw_ops.OptionalHasValue(optional=optional)
 
-    def fill(dataset: Any, iterator: Any) -> None:
-        gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator)  # noqa: SLF001
+    def value(optional: Any) -> Any:
+        return tuple(tf.raw_ops.OptionalGetValue(optional=optional, **kinds))
 
-    def make() -> Any:
-        return gen_dataset_ops.anonymous_iterator_v3(**kinds)
-
-    return take, fill, make
+    return tf.data.Dataset.range(_ALWAYS).map(take).take_while(has_value).map(value)
 
 
 @contextlib.contextmanager

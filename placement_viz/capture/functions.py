@@ -13,6 +13,7 @@ from typing import Any
 from placement_viz.capture.called import called_functions
 from placement_viz.capture.function_inputs import examine
 from placement_viz.capture.gradients import GradientNotes
+from placement_viz.capture.inlining import COMPILED
 from placement_viz.capture.patches import Patches
 from placement_viz.capture.snapshots import FunctionCall, KnownFunction, Snapshot
 from placement_viz.capture.steps import StepSelection, TrainingStep
@@ -114,32 +115,36 @@ class FunctionWatch:
             ):
                 return call(function, tensor_inputs, captured_inputs, *rest)
             arguments = [*tensor_inputs, *captured_inputs]
-            return self._observe(function.graph, arguments, run)
+            return self._observe(function, arguments, run)
 
         return watched_call
 
     def _observe(
-        self, graph: Any, arguments: list[Any], run: Callable[[list[Any]], Any]
+        self, function: Any, arguments: list[Any], run: Callable[[list[Any]], Any]
     ) -> Any:
         with self._selection.lock:
             self._selection.n_calls += 1
-            known = self._look_at(graph)
+            known = self._look_at(function)
         if not known.is_training:
             return run(arguments)
-        step = self._steps.setdefault(self._current.function or graph, TrainingStep())
+        step = self._steps.setdefault(
+            self._current.function or function.graph, TrainingStep()
+        )
         number = self._selection.begin(step)
         if not self._selection.is_to_trace(step, number):
             return run(arguments)
         return self._trace(FunctionCall(known, arguments, run, number), step)
 
-    def _look_at(self, graph: Any) -> KnownFunction:
+    def _look_at(self, function: Any) -> KnownFunction:
         """Return what is known of a function; looking at it may fail."""
+        graph = function.graph
         known = self._known.get(graph)
         if known is None:
             known = KnownFunction(graph)
             try:
                 known.is_training = self._is_training(graph)
                 known.inputs = examine(graph)
+                known.is_compiled = function.function_def.attr[COMPILED].b
             except Exception as error:  # noqa: BLE001 - the training must go on
                 self._selection.failure = self._selection.failure or error
                 known.is_training = False

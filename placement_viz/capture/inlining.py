@@ -16,11 +16,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from placement_viz.capture.called import CALLS, function_of
 
-__all__ = ["FlatGraph", "flatten"]
+__all__ = ["COMPILED", "FlatGraph", "flatten"]
 
 #: An attribute by which a function is compiled as a whole.
 COMPILED = "_XlaMustCompile"
@@ -54,20 +55,22 @@ class FlatGraph:
     is_compiled: bool
 
 
-def flatten(graph: Any) -> FlatGraph:
+def flatten(graph: Any, names: Mapping[str, str]) -> FlatGraph:
     """Return the graph of a function, with the bodies of called functions inlined.
 
     Args:
         graph: The function's ``FuncGraph``.
+        names: What to call some of its own ops instead; no name may be taken.
     """
-    return _Inliner(graph).flat_graph()
+    return _Inliner(graph, names).flat_graph()
 
 
 class _Inliner:
     """Copies the nodes of a function and of all that it calls into one graph."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, names: Mapping[str, str]) -> None:
         self._graph = graph
+        self._names = names
         self._origins: dict[str, Any] = {}
         self._scopes: dict[str, str] = {}
         self._callers: dict[str, str] = {}
@@ -77,7 +80,7 @@ class _Inliner:
         from tensorflow.core.framework import graph_pb2  # noqa: PLC0415
 
         graph = self._graph
-        top = _Body(graph, "", "")
+        top = _Body(graph, "", "", self._names)
         definition = graph.as_graph_def()
         flat = graph_pb2.GraphDef(node=self._copied(top))
         flat.versions.CopyFrom(definition.versions)
@@ -90,7 +93,7 @@ class _Inliner:
             graph_def=flat,
             origins=self._origins,
             scopes=self._scopes,
-            inputs=tuple(tensor.op.name for tensor in graph.inputs),
+            inputs=tuple(top.name_of(tensor.op.name) for tensor in graph.inputs),
             targets=tuple(dict.fromkeys(targets)),
             callers=self._callers,
             is_compiled=self._is_compiled,
@@ -130,7 +133,7 @@ class _Inliner:
         )
 
     def _copied_node(self, body: _Body, op: Any, node: Any) -> Any:
-        name = body.prefix + op.name
+        name = body.name_of(op.name)
         node.name = name
         node.device = _merged(node.device, body.device)
         controls = [c for op in op.control_inputs for c in body.controls[op.name]]
@@ -218,18 +221,25 @@ class _Body:
         parameters: Name of a parameter to the tensor that the call passes.
     """
 
-    def __init__(self, graph: Any, prefix: str, device: str) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        prefix: str,
+        device: str,
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.graph = graph
         self.prefix = prefix
         self.device = device
         self.entry = ""
+        self._names = names
         self.tensors: dict[Any, str] = {}
         self.controls: dict[str, tuple[str, ...]] = {}
         self.parameters: dict[str, str] = {}
 
     def register(self, op: Any) -> None:
         """Settle what ``op`` is called in the flat graph."""
-        name = self.prefix + op.name
+        name = self.name_of(op.name)
         for index, tensor in enumerate(op.outputs):
             self.tensors[tensor.ref()] = f"{name}:{index}"
         self.controls[op.name] = (f"^{name}",)
@@ -243,7 +253,9 @@ class _Body:
     def name_of(self, op: str) -> str:
         """Return what an op of this body is called in the flat graph."""
         tensor = self.parameters.get(op)
-        return tensor.partition(":")[0] if tensor else self.prefix + op
+        if tensor:
+            return tensor.partition(":")[0]
+        return self.prefix + self._names.get(op, op)
 
 
 def _joined(name: str, controls: Iterable[str], body: _Body) -> Any:

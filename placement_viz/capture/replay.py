@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from placement_viz.capture.function_inputs import (
+    SPEAKING,
     FunctionInputs,
     HandleKind,
     InputHandle,
@@ -27,20 +28,6 @@ __all__ = ["OWN_SCOPE", "imported", "replay"]
 
 #: Scope of the nodes that only hand the copies in.
 OWN_SCOPE = "placement_viz_inputs/"
-
-#: Ops without a result that tell somebody something; the replay would tell it again.
-_SPEAKING = frozenset(
-    {
-        "PrintV2",
-        "WriteAudioSummary",
-        "WriteGraphSummary",
-        "WriteHistogramSummary",
-        "WriteImageSummary",
-        "WriteRawProtoSummary",
-        "WriteScalarSummary",
-        "WriteSummary",
-    }
-)
 
 _N_WARM_UP, _N_TIMED = 2, 10
 #: Once untraced runs took this long, no more of them are timed.
@@ -65,9 +52,11 @@ def imported(
     definition = flat.graph_def
     nodes = {node.name: node for node in definition.node}
     for position, name in enumerate(flat.inputs):
-        handle = inputs.handles.get(position)
+        handle, device = inputs.handles.get(position), devices.get(position, "")
         if handle is not None and not handle.is_opaque:
-            _make_handle(nodes[name], handle, devices.get(position, ""))
+            _make_handle(nodes[name], handle, device)
+        elif _is_resident(nodes[name], device):
+            _make_resident(definition, nodes[name], device)
     with tf.Graph().as_default() as graph:
         tf.graph_util.import_graph_def(definition, name="")
     return graph
@@ -77,13 +66,13 @@ def silence(definition: Any) -> Mapping[str, int]:
     """Make ops that print or log do nothing; return op type to how many there were."""
     silenced: collections.Counter[str] = collections.Counter()
     for node in definition.node:
-        if node.op in _SPEAKING:
+        if node.op in SPEAKING:
             silenced[node.op] += 1
             _make_silent(node, [name.partition(":")[0] for name in node.input])
     for function in definition.library.function:
         parameters = {argument.name for argument in function.signature.input_arg}
         for node in function.node_def:
-            if node.op in _SPEAKING:
+            if node.op in SPEAKING:
                 silenced[node.op] += 1
                 names = (name.partition(":")[0] for name in node.input)
                 _make_silent(node, [name for name in names if name not in parameters])
@@ -107,7 +96,8 @@ def replay(
     graph = imported(flat, inputs, values.devices)
     config = _session_config()
     fetches = [graph.get_operation_by_name(name) for name in flat.targets]
-    feeds = {f"{flat.inputs[i]}:0": value for i, value in values.tensors.items()}
+    fed = {i for i, name in enumerate(flat.inputs) if _is_fed(graph, name)}
+    feeds = {f"{flat.inputs[i]}:0": values.tensors[i] for i in sorted(fed)}
     initializers = list(_initializers(graph, flat, values))
     with tf.compat.v1.Session(graph=graph, config=config) as session:
         options = config_pb2.RunOptions()
@@ -172,6 +162,37 @@ def _make_handle(node: Any, handle: InputHandle, device: str) -> None:
         node.attr["shape"].shape.CopyFrom(handle.variable.shape)
 
 
+def _is_resident(node: Any, device: str) -> bool:
+    """Return whether an input is a value that is on another device than feeds are.
+
+    It must be there before the step begins, or the step would begin with a copy that
+    the program's own call does without. Other types are kept in host memory anyway.
+    """
+    from tensorflow.python.framework import dtypes  # noqa: PLC0415
+
+    is_away = bool(device) and not device.endswith("/device:CPU:0")
+    return is_away and dtypes.as_dtype(node.attr["dtype"].type).is_floating
+
+
+def _make_resident(definition: Any, node: Any, device: str) -> None:
+    """Turn a placeholder into the value of a variable on ``device``."""
+    dtype, shape = node.attr["dtype"].type, node.attr["shape"].shape
+    holder = definition.node.add(name=_holder(node.name), op="VarHandleOp")
+    holder.device = device
+    holder.attr["dtype"].type = dtype
+    holder.attr["shape"].shape.CopyFrom(shape)
+    holder.attr["shared_name"].s = holder.name.encode()
+    holder.attr["container"].s = b""
+    node.op, node.device = "ReadVariableOp", device
+    node.attr.clear()
+    node.attr["dtype"].type = dtype
+    node.input.append(holder.name)
+
+
+def _holder(name: str) -> str:
+    return f"{OWN_SCOPE}{name}"
+
+
 def _make_silent(node: Any, producers: Iterable[str]) -> None:
     node.op = "NoOp"
     node.attr.clear()
@@ -198,8 +219,14 @@ def _initializers(
         return tf.compat.v1.placeholder(tf.as_dtype(value.dtype), value.shape)
 
     with graph.as_default(), tf.name_scope(OWN_SCOPE):
-        for position, value in values.variables.items():
-            handle, stand_in = handle_of(position), fed(value)
+        kept = [(handle_of(i), value) for i, value in values.variables.items()]
+        kept += [
+            (graph.get_tensor_by_name(f"{_holder(flat.inputs[i])}:0"), value)
+            for i, value in values.tensors.items()
+            if not _is_fed(graph, flat.inputs[i])
+        ]
+        for handle, value in kept:
+            stand_in = fed(value)
             with tf.device(handle.device):
                 assign = tf.raw_ops.AssignVariableOp(resource=handle, value=stand_in)
             yield assign, {stand_in: value}
@@ -210,6 +237,11 @@ def _initializers(
                 dataset = tf.data.Dataset.from_tensors(stand_ins).repeat()
                 make = gen_dataset_ops.make_iterator(dataset._variant_tensor, handle)  # noqa: SLF001
             yield make, dict(zip(stand_ins, batch, strict=True))
+
+
+def _is_fed(graph: Any, name: str) -> bool:
+    """Return whether an input of the function is a placeholder in ``graph``."""
+    return bool(graph.get_operation_by_name(name).type == "Placeholder")
 
 
 def _session_config() -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from placement_viz import names, schema
 from placement_viz.capture.gradients import Forward, GradientNotes
+from placement_viz.capture.inlining import FlatGraph
 from placement_viz.capture.machine import machine_record
 from placement_viz.capture.program import Program
 from placement_viz.capture.replay import OWN_SCOPE
@@ -18,6 +20,9 @@ from placement_viz.units import format_count
 from placement_viz.version import __version__
 
 __all__ = ["run_section"]
+
+_MADE_UP = re.compile(r"/_\d+$")
+_BACKWARD_NAME = re.compile(r"gradients/(.+)_grad/")
 
 
 def run_section(
@@ -73,7 +78,8 @@ def _function_facts(step: TracedStep, metadata: Any) -> dict[str, Any]:
     remarks = list(facts.remarks)
     if facts.is_replayed and facts.placed:
         here = {n: d for d, nodes in _placed(metadata).items() for n in nodes}
-        common = [node for node in here if node in facts.placed]
+        # Numbers that TensorFlow makes up on the way differ from run to run.
+        common = [n for n in here if n in facts.placed and not _MADE_UP.search(n)]
         moved = [node for node in common if here[node] != facts.placed[node]]
         if moved:
             remarks.append(
@@ -107,18 +113,36 @@ def _nodes(
             yield _node(op)
             continue
         forward = known.forward_of(origin)
-        name = None
-        if forward is not None:
-            scope = flat.scopes[op.name] if flat else ""
-            if flat and forward.is_elsewhere:
-                scope = f"{flat.callers.get(scope.rstrip('/'), '')}/"
-            name = scope + forward.name
+        if flat is None:
+            name = forward.name if forward else None
+        else:
+            name = _flat_name(forward, flat, op.name, origin.name)
         yield _node(
             op,
             forward=name if name in own else None,
             source=sources.position(origin.traceback),
             call=sources.position(known.stack_of(origin)),
         )
+
+
+def _flat_name(
+    forward: Forward | None, flat: FlatGraph, name: str, inner_name: str
+) -> str | None:
+    """Return what the forward op of a gradient op is called in the flat graph.
+
+    Args:
+        forward: What was noted of it; None when nothing was.
+        flat: The flat graph.
+        name: The gradient op.
+        inner_name: What it is called in the function that it comes from.
+    """
+    scope = flat.scopes[name]
+    caller = flat.callers.get(scope.rstrip("/"))
+    if forward is None:
+        # A backward pass that was built before the capture began tells by its names.
+        found = _BACKWARD_NAME.match(inner_name) if caller else None
+        return f"{caller}/{found[1]}" if found else None
+    return f"{caller}/{forward.name}" if forward.is_elsewhere else scope + forward.name
 
 
 class _GradientFacts:

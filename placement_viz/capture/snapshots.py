@@ -33,6 +33,7 @@ class KnownFunction:
     Attributes:
         graph: Its ``FuncGraph``.
         is_training: Whether it is a training step.
+        is_compiled: Whether XLA compiles it as a whole.
         inputs: What it takes.
         placed: Node to the device it had in the program's own call; None before the
             first call, the only one of which TensorFlow tells it.
@@ -41,6 +42,7 @@ class KnownFunction:
     def __init__(self, graph: Any) -> None:
         """Know nothing yet of the function with this ``FuncGraph``."""
         self.is_training = False
+        self.is_compiled = False
         self.inputs = FunctionInputs({})
         self.placed: dict[str, str] | None = None
         self.graph = graph
@@ -139,10 +141,10 @@ class Snapshot:
         Raises:
             CaptureError: Neither can be had.
         """
-        flat = flatten(self.graph)
+        flat = flatten(self.graph, self.known.inputs.names)
         remarks = _left_out(silence(flat.graph_def))
         reason = self.known.inputs.obstacle
-        if flat.is_compiled:
+        if flat.is_compiled or self.known.is_compiled:
             remarks.append(
                 "training compiles it with XLA as a whole, where ops have no device of "
                 "their own; here it runs op by op"
