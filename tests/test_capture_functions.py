@@ -278,7 +278,7 @@ def test_nothing_is_told_twice(script, capture):
 
     assert result.stdout.splitlines() == ["hello"] * 4 + ["4"]
     assert "replayed" in result.stderr
-    assert "1 PrintV2 op, 1 WriteSummary op" in last_line(result)
+    assert "1 PrintV2 op, 1 WriteSummary op" in result.stderr
 
 
 def test_compiled_functions_run_op_by_op(script, capture, section):

@@ -14,11 +14,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from placement_viz.capture.called import (
-    CALLS,
-    called_functions,
-    graphs_called_by,
-)
+from placement_viz.capture.called import CALLS, called_functions, graphs_called_by
 from placement_viz.errors import CaptureError
 
 __all__ = [

@@ -23,6 +23,9 @@ from placement_viz.errors import CaptureError
 
 __all__ = ["Hooks"]
 
+#: What was noted of a graph in one capture serves the next one in the same process.
+_NOTES = GradientNotes()
+
 
 class Hooks:
     """The hooks of one capture.
@@ -50,7 +53,7 @@ class Hooks:
             colocate: Whether to build gradients on the devices of their forward ops.
             is_dry: Whether calls of functions are copied and not made.
         """
-        self.notes = GradientNotes()
+        self.notes = _NOTES
         self.failures: dict[str, Exception] = {}
         self.attached: set[str] = set()
         self._is_colocating = colocate

@@ -98,8 +98,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         part.write_bytes(content)
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CaptureError(
             f"{path}: expected to write {len(content)} bytes, found: "
             f"{error.strerror}; choose another folder with --out"
         ) from error
+    finally:
+        part.unlink(missing_ok=True)
