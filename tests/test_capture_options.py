@@ -11,9 +11,10 @@ import pytest
 
 from placement_viz import RowKind, names
 from placement_viz.capture import machine, run_file
+from placement_viz.capture.section import lacks_kernels
 from placement_viz.capture.steps import Schedule
 from placement_viz.parser import load_run
-from placement_viz.schema import GpuRecord
+from placement_viz.schema import DeviceRecord, GpuRecord
 from tests.builders import ROOT
 from tests.scripts import EAGER, HEAD, TAPE_STEP, TWO_DEVICES, last_line
 
@@ -114,6 +115,27 @@ def test_a_driver_without_cards_is_no_error(text, tmp_path, monkeypatch):
 
     assert record.gpus == ()
     assert record.cores == os.cpu_count()
+
+
+@tensorflow
+@pytest.mark.parametrize(
+    ("rows", "lacks"),
+    [
+        (["/device:GPU:0", "/device:CPU:0"], True),
+        (["/device:GPU:0", "/gpu:0/stream:all"], False),
+        (["/device:GPU:0", "/gpu:0 (Tesla)/context#0/stream#7:Kernel"], False),
+        (["/device:CPU:0"], False),
+    ],
+)
+def test_missing_kernels_are_noticed(rows, lacks):
+    """GPUs that ran ops without a row of the tracer lack their kernels."""
+    from tensorflow.core.framework import step_stats_pb2
+
+    stats = step_stats_pb2.StepStats(dev_stats=[{"device": row} for row in rows])
+    devices = [DeviceRecord("/device:CPU:0"), DeviceRecord("/device:GPU:0")]
+
+    assert lacks_kernels(devices, stats) is lacks
+    assert not lacks_kernels(devices[:1], stats)
 
 
 # The command.

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from placement_viz import names
+from placement_viz import analyze_run, names
 from placement_viz.parser import load_run
 from tests.builders import ROOT
 
@@ -19,8 +19,17 @@ SMALL = {
     "batch_norm_gradients.py": ("--samples", "50", "--steps", "3"),
     "towers.py": ("--batch", "4", "--steps", "3"),
 }
-#: Names of the files in ``traces/``.
+#: Names of the files in ``traces/`` whose programs place gradients themselves.
 SAMPLES = [f"{program}-{p}" for program in ("batch_norm", "towers") for p in PLACEMENTS]
+#: Names of those that ``capture`` places, to the function that was replayed.
+CAPTURED = {
+    "function-auto": "step",
+    "function-colocated": "step",
+    "keras-auto": "multi_step_on_iterator",
+    "keras-colocated": "multi_step_on_iterator",
+    "mirrored-auto": "step",
+    "cluster-auto": "",
+}
 
 
 def run(*command):
@@ -113,9 +122,24 @@ def test_colocated_gradients_are_where_their_forward_op_is(program):
     assert pairs == {("CPU:0", "CPU:0"), ("CPU:1", "CPU:1")}
 
 
+@pytest.mark.parametrize("sample", CAPTURED)
+def test_a_sample_of_each_kind_is_judged(sample):
+    """Misplaced is what a tape left on the first device, and nothing else."""
+    run_file = load_run(str(ROOT / "traces" / f"{sample}.json"))
+    colocation = analyze_run(run_file).colocation
+
+    assert run_file.section.function == CAPTURED[sample]
+    assert len(run_file.section.step_times_us) == 10
+    assert colocation.summary.colocated_ops > 10
+    assert colocation.summary.unknown_ops == 0
+    is_left_alone = sample in {"function-auto", "keras-auto"}
+    causes = ["tape-scope"] if is_left_alone else []
+    assert colocation.misplaced["cause"].unique().to_list() == causes
+
+
 def test_samples_hold_no_path_of_the_machine():
     """A sample names its program relative to the repository."""
-    for sample in SAMPLES:
+    for sample in (*SAMPLES, *CAPTURED):
         text = (ROOT / "traces" / f"{sample}.json").read_text()
         section = json.loads(text)["placement_viz"]
 

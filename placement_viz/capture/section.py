@@ -19,7 +19,7 @@ from placement_viz.schema import DeviceRecord, GraphNode, RunSection
 from placement_viz.units import format_count
 from placement_viz.version import __version__
 
-__all__ = ["run_section"]
+__all__ = ["lacks_kernels", "run_section"]
 
 _MADE_UP = re.compile(r"/_\d+$")
 _BACKWARD_NAME = re.compile(r"gradients/(.+)_grad/")
@@ -67,31 +67,53 @@ def run_section(
         sources=tuple(sources.lines),
         step_times_us=step.times_us,
         traced_step_us=step.duration_us,
-        **_function_facts(step, metadata),
+        function=facts.name if facts else "",
+        is_replayed=bool(facts and facts.is_replayed),
+        remarks=tuple(_remarks(step, metadata)),
     )
 
 
-def _function_facts(step: TracedStep, metadata: Any) -> dict[str, Any]:
+def _remarks(step: TracedStep, metadata: Any) -> Iterator[str]:
+    """Yield what a reader must know of how the step was traced."""
+    if lacks_kernels(step.devices, metadata.step_stats):
+        yield (
+            "the GPUs' kernels were not recorded, only when they were launched: CUPTI "
+            "is missing or this user may not profile; put libcupti on LD_LIBRARY_PATH, "
+            "or let the driver profile for everybody "
+            "(NVreg_RestrictProfilingToAdminUsers=0)"
+        )
     facts = step.function
     if facts is None:
-        return {}
-    remarks = list(facts.remarks)
-    if facts.is_replayed and facts.placed:
-        here = {n: d for d, nodes in _placed(metadata).items() for n in nodes}
-        # Numbers that TensorFlow makes up on the way differ from run to run.
-        common = [n for n in here if n in facts.placed and not _MADE_UP.search(n)]
-        moved = [node for node in common if here[node] != facts.placed[node]]
-        if moved:
-            remarks.append(
-                f"{len(moved)} of {format_count(len(common), 'op')} ran on another "
-                f"device in the program's own call, such as {moved[0]} on "
-                f"{names.short_device(facts.placed[moved[0]])}"
-            )
-    return {
-        "function": facts.name,
-        "is_replayed": facts.is_replayed,
-        "remarks": tuple(remarks),
-    }
+        return
+    yield from facts.remarks
+    if facts.is_replayed:
+        yield from _moved_by_replay(facts.placed, metadata)
+
+
+def lacks_kernels(devices: Iterable[DeviceRecord], step_stats: Any) -> bool:
+    """Return whether GPUs were used and none of their kernels was recorded.
+
+    Args:
+        devices: The session's devices.
+        step_stats: What FULL_TRACE recorded.
+    """
+    has_gpu = any("/device:GPU:" in device.name for device in devices)
+    rows = [device.device for device in step_stats.dev_stats]
+    is_used = any("GPU" in row for row in rows)
+    return has_gpu and is_used and not any("stream" in row for row in rows)
+
+
+def _moved_by_replay(placed: Mapping[str, str], metadata: Any) -> Iterator[str]:
+    here = {node: d for d, nodes in _placed(metadata).items() for node in nodes}
+    # Numbers that TensorFlow makes up on the way differ from run to run.
+    common = [node for node in here if node in placed and not _MADE_UP.search(node)]
+    moved = [node for node in common if here[node] != placed[node]]
+    if moved:
+        yield (
+            f"{len(moved)} of {format_count(len(common), 'op')} ran on another device "
+            f"in the program's own call, such as {moved[0]} on "
+            f"{names.short_device(placed[moved[0]])}"
+        )
 
 
 def _nodes(

@@ -95,6 +95,9 @@ def run_facts(analysis: Analysis) -> str:
     if section := run.section:
         facts += [f"TensorFlow {section.tensorflow}"] if section.tensorflow else []
         facts.append(f"gradients {section.placement}")
+        if section.function:
+            how = "replayed" if section.is_replayed else "placement alone"
+            facts.append(f"call of {section.function}, {how}")
     return " · ".join(facts)
 
 

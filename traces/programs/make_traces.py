@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,61 @@ REPOSITORY = TRACES.parent
 
 CAPTURE = (sys.executable, "-m", "placement_viz.capture")
 
-PLACEMENTS = ("auto", "manual", "colocated")
+#: Placements that a program builds itself, to its own arguments for it.
+BY_PROGRAM = {p: ((), ("--placement", p)) for p in ("auto", "manual", "colocated")}
+#: Placements that ``capture`` builds, to its arguments for it.
+BY_CAPTURE = {
+    "auto": (("--placement", "as-is"), ()),
+    "colocated": (("--placement", "colocated"), ()),
+}
+AS_IT_IS = {"auto": ((), ())}
 
-#: Sample's name: its program and arguments, and its graph in one sentence.
-SAMPLES = {
+Placements = Mapping[str, tuple[Sequence[str], Sequence[str]]]
+
+#: Sample's name: its program and arguments, how it is placed, and its graph in one
+#: sentence.
+SAMPLES: dict[str, tuple[Sequence[str], Placements, str]] = {
     "batch_norm": (
         ("batch_norm_gradients.py", "--samples", "50000", "--steps", "14"),
+        BY_PROGRAM,
         """\
 Two devices average a batch and its square; the gradients of the global mean and
 variance with respect to each device's part are fetched.""",
     ),
     "towers": (
         ("towers.py", "--batch", "16", "--steps", "14"),
+        BY_PROGRAM,
         """\
 A small convolutional network on two devices, with its variables on the first; Adam
 applies the mean of both towers' gradients.""",
+    ),
+    "function": (
+        ("function_step.py", "--batch", "64", "--steps", "5"),
+        BY_CAPTURE,
+        """\
+A `tf.function` with a `GradientTape`: the first layers of a dense network are on the
+first device and the later ones on the second.""",
+    ),
+    "keras": (
+        ("keras_fit.py", "--epochs", "1", "--samples", "160"),
+        BY_CAPTURE,
+        """\
+Keras' `model.fit`: the convolutions of a small network are on the first device and its
+dense layers on the second.""",
+    ),
+    "mirrored": (
+        ("mirrored.py", "--batch", "32", "--steps", "5"),
+        AS_IT_IS,
+        """\
+`MirroredStrategy`: both devices have the whole dense network, and sum their
+gradients.""",
+    ),
+    "cluster": (
+        ("cluster.py", "--batch", "32", "--steps", "14"),
+        AS_IT_IS,
+        """\
+Three processes: two workers compute the gradients of a dense network, and a parameter
+server, which has its variables, applies their mean.""",
     ),
 }
 
@@ -43,22 +84,24 @@ TITLE = """\
 
 `make traces` captures them anew with the programs in [programs](programs). Every one is
 the third run of its training step, on logical CPU devices that stand for GPUs: `CPU:0`
-is where TensorFlow puts what nothing constrains.
+is where TensorFlow puts what nothing constrains. Functions, Keras and the strategy were
+replayed in a session to be traced.
 
 `auto` leaves gradients unconstrained, `manual` builds them inside `tf.device`, and
-`colocated` asks for `colocate_gradients_with_ops=True`.
+`colocated` asks for `colocate_gradients_with_ops=True`, or for the like of it that
+`capture --placement colocated` gives a `GradientTape`.
 """
 
 
 def main() -> None:
     """Write every sample and the page that describes them."""
     sections = [TITLE]
-    for sample, (command, graph) in SAMPLES.items():
+    for sample, (command, placements, graph) in SAMPLES.items():
         rows = []
-        for placement in PLACEMENTS:
+        for placement, (options, arguments) in placements.items():
             path = TRACES / f"{sample}-{placement}.json"
-            capture(path, [*command, "--placement", placement])
-            rows.append(f"| [{path.name}]({path.name}) {facts(path)}")
+            capture(path, options, [*command, *arguments])
+            rows.append(f"| [{path.name}]({path.name}) {facts(path, options)}")
         sections.append(section(sample, graph, rows))
     origin = read(TRACES / "batch_norm-auto.json")["placement_viz"]
     sections.append(
@@ -68,7 +111,7 @@ def main() -> None:
     (TRACES / "README.md").write_text("\n".join(sections), encoding="utf-8")
 
 
-def capture(path: Path, command: list[str]) -> None:
+def capture(path: Path, options: Sequence[str], command: list[str]) -> None:
     """Run a program through capture and put its run file at ``path``."""
     script, *arguments = command
     script = (PROGRAMS / script).relative_to(REPOSITORY).as_posix()
@@ -77,7 +120,7 @@ def capture(path: Path, command: list[str]) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(  # noqa: S603 - our own programs
-            [*CAPTURE, "--out", folder, script, *arguments],
+            [*CAPTURE, *options, "--out", folder, script, *arguments],
             cwd=REPOSITORY,
             env=environment,
             check=True,
@@ -90,16 +133,16 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def facts(path: Path) -> str:
+def facts(path: Path, options: Sequence[str]) -> str:
     """Return the row of a sample's table after its name."""
     run = read(path)
     ops = [event for event in run["traceEvents"] if event["ph"] == "X"]
     start_us = min(op["ts"] for op in ops)
     span_us = max(op["ts"] + op["dur"] for op in ops) - start_us
     origin = run["placement_viz"]
-    command = " ".join(origin["command"])
+    command = " ".join(("placement-viz capture", *options, *origin["command"]))
     counts = f"{len(ops)} | {len(origin['devices'])} | {span_us / 1000:.1f} ms"
-    return f"| {counts} | `python {command}` |"
+    return f"| {counts} | `{command}` |"
 
 
 def section(sample: str, graph: str, rows: list[str]) -> str:
