@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from benchmarks.capture import bench_capture
 from benchmarks.generate import generate_run
 from benchmarks.page import bench_page
 from benchmarks.report import report
@@ -64,6 +65,7 @@ def main() -> None:
     bench_start()
     bench_analyze()
     bench_page()
+    bench_capture()
 
 
 if __name__ == "__main__":

@@ -107,6 +107,8 @@ class Recorder:
         if self._is_saved:
             return
         self._is_saved = True
+        # From here on the training is as fast as without capture.
+        self._hooks.stop()
         try:
             with self._selection.aside():
                 self._write_all()
