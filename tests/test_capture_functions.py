@@ -298,6 +298,32 @@ def test_compiled_functions_run_op_by_op(script, capture, section):
     assert "gradient_tape/TanhGrad" in {node.name for node in section().nodes}
 
 
+def test_a_tape_around_a_function_is_unharmed(script, python, capture):
+    """A tape in eager code calls a backward pass, and that is what is captured."""
+    name = script(
+        EAGER,
+        """
+        w = tf.Variable(tf.random.normal([4, 4]), name="w")
+
+        @tf.function
+        def forward(x): return tf.reduce_mean(tf.tanh(x @ w))
+
+        for step in range(5):
+            with tf.GradientTape() as tape:
+                loss = forward(ONES)
+            w.assign_sub(tape.gradient(loss, w))
+            print(loss.numpy())
+        """,
+    )
+    plain = python(name)
+
+    result = capture(name)
+
+    assert (result.returncode, result.stdout) == (0, plain.stdout)
+    assert "captured run 3 of the tf.function __backward_forward" in result.stderr
+    assert "put the whole step" in last_line(result)
+
+
 def test_colocated_tapes_are_captured(script, capture, tmp_path):
     """--placement both shows that the tape's gradients come home."""
     result = capture(

@@ -118,6 +118,25 @@ def test_a_driver_without_cards_is_no_error(text, tmp_path, monkeypatch):
 
 
 @tensorflow
+@pytest.mark.parametrize("n_cards", [1, 2, 3])
+def test_devices_are_described_when_it_is_clear_which_is_which(n_cards, monkeypatch):
+    """Two GPUs get the names of two cards, and none from any other number."""
+    import tensorflow as tf
+
+    details = {"device_name": "Tesla V100", "compute_capability": (7, 0)}
+    cards = [object()] * n_cards
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda _: cards)
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: details)
+    names = ("/device:CPU:0", "/device:GPU:0", "/device:GPU:1")
+
+    described = machine.described(tuple(map(DeviceRecord, names)))
+
+    card = "Tesla V100, compute capability 7.0" if n_cards == 2 else ""
+    assert [device.physical for device in described] == ["", card, card]
+    assert [device.name for device in described] == list(names)
+
+
+@tensorflow
 @pytest.mark.parametrize(
     ("rows", "lacks"),
     [

@@ -17,7 +17,8 @@ a call of a ``tf.function``, of which TensorFlow tells nothing, is copied and ru
 ``fetches``          what such a call asks for
 ``functions``        steps that are calls of a ``tf.function``
 ``function_inputs``  what such a call passes
-``snapshots``        copies of it
+``copies``           copies of that
+``snapshots``        a call with its copies
 ``inlining``         a function's graph, flat
 ``replay``           the copies, run in a session
 ``tracing``          one traced run

@@ -1,21 +1,18 @@
-"""What a ``tf.function`` is called with, and copies of it.
+"""What a ``tf.function`` takes, and whether that can be copied.
 
-Tensors are copied as they are. Of handles two kinds can be followed: a variable, whose
-value is read, and an iterator, whose next batch is taken and put back in front of the
-rest. What else a function may hold (tables, queues, Python callbacks) lives in eager
-state and keeps it from being run again elsewhere.
+Tensors can. Of handles two kinds can be followed: a variable, whose value is read, and
+an iterator, of which a batch is taken. What else a function may hold (tables, queues,
+Python callbacks) lives in eager state and keeps it from being run again elsewhere.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from placement_viz.capture.called import CALLS, called_functions, graphs_called_by
-from placement_viz.errors import CaptureError
 
 __all__ = [
     "SPEAKING",
@@ -24,8 +21,7 @@ __all__ = [
     "InputHandle",
     "InputValues",
     "examine",
-    "take_batch",
-    "value_of",
+    "variable_type",
 ]
 
 _ITERATOR_OPS = frozenset(
@@ -58,8 +54,6 @@ _PASSING = {
     "Case": 1,
     "StatelessCase": 1,
 }
-
-_ALWAYS = 2**62
 
 
 class HandleKind(enum.Enum):
@@ -130,8 +124,7 @@ def examine(graph: Any) -> FunctionInputs:
         if tensor.dtype.name == "resource":
             found = _examine_handle(tensor)
             handles[position] = found
-            if found.is_opaque:
-                obstacle = obstacle or _needs(found.consumer)
+            obstacle = obstacle or _handle_obstacle(found)
         elif tensor.dtype.name == "variant":
             consumers = list(_users(tensor))
             if consumers:
@@ -162,13 +155,13 @@ def _examine_handle(tensor: Any) -> InputHandle:
     iterating = [op for op in users if op.type in _ITERATOR_OPS]
     if iterating:
         return InputHandle(HandleKind.ITERATOR, iterating[0])
-    variable = _variable_type(tensor)
+    variable = variable_type(tensor)
     if variable is not None:
         return InputHandle(HandleKind.VARIABLE, users[0], variable)
     return InputHandle(HandleKind.UNUSED, users[0])
 
 
-def _variable_type(tensor: Any) -> Any:
+def variable_type(tensor: Any) -> Any:
     """Return type and shape of the variable behind a handle, None if there is none."""
     from tensorflow.python.ops import handle_data_util  # noqa: PLC0415
 
@@ -176,6 +169,19 @@ def _variable_type(tensor: Any) -> Any:
     if data is None or not data.is_set or len(data.shape_and_type) != 1:
         return None
     return data.shape_and_type[0]
+
+
+def _handle_obstacle(handle: InputHandle) -> str:
+    if handle.is_opaque:
+        return _needs(handle.consumer)
+    if handle.kind is HandleKind.ITERATOR:
+        kinds = {dtype.name for dtype in handle.consumer.get_attr("output_types")}
+        if kinds & {"variant", "resource"}:
+            return (
+                f"the op {handle.consumer.name} ({handle.consumer.type}) takes ragged, "
+                "sparse or other values that cannot be copied"
+            )
+    return ""
 
 
 def _needs(op: Any) -> str:
@@ -216,81 +222,3 @@ def _followed(op: Any, tensor: Any) -> Iterator[Any]:
         for position in positions:
             if position >= _PASSING[op.type]:
                 yield graph.inputs[position - _PASSING[op.type]]
-
-
-def value_of(handle: Any) -> Any:
-    """Return a copy of the value of the variable behind an eager handle.
-
-    Raises:
-        CaptureError: It has no value yet.
-    """
-    from tensorflow.python.framework import dtypes, errors_impl  # noqa: PLC0415
-    from tensorflow.python.ops import gen_resource_variable_ops  # noqa: PLC0415
-
-    dtype = dtypes.as_dtype(_variable_type(handle).dtype)
-    try:
-        with _beside_the_program(handle.device):
-            return gen_resource_variable_ops.read_variable_op(handle, dtype).numpy()
-    except errors_impl.FailedPreconditionError as error:
-        raise CaptureError(
-            "expected variables with values, found one without"
-        ) from error
-
-
-def take_batch(handle: Any, consumer: Any) -> tuple[Sequence[Any], Any] | None:
-    """Return the next batch of an iterator, and an iterator that still has it.
-
-    Args:
-        handle: The eager handle of the iterator; it is one batch further afterwards.
-        consumer: An op of a graph that takes a batch from it.
-
-    Returns:
-        The batch as flat tensors and what to use in place of ``handle``, with which
-        the program sees every batch as if nothing had been taken; None when there is
-        no batch left.
-    """
-    import tensorflow as tf  # noqa: PLC0415
-
-    kinds = {key: consumer.get_attr(key) for key in ("output_types", "output_shapes")}
-    with _beside_the_program(handle.device):
-        try:
-            batch = tuple(tf.raw_ops.IteratorGetNext(iterator=handle, **kinds))
-        except tf.errors.OutOfRangeError:
-            return None
-        options = tf.data.Options()
-        # Anything that fetches ahead would take from the program's iterator.
-        options.experimental_optimization.apply_default_optimizations = False
-        options.autotune.enabled = False
-        data = tf.data.Dataset.from_tensors(batch).concatenate(_rest(handle, kinds))
-        replacement = tf.raw_ops.AnonymousIteratorV3(**kinds)
-        tf.raw_ops.MakeIterator(
-            dataset=data.with_options(options)._variant_tensor,  # noqa: SLF001
-            iterator=replacement,
-        )
-    return batch, replacement
-
-
-def _rest(handle: Any, kinds: Mapping[str, Any]) -> Any:
-    """Return what an iterator still has, as a dataset that takes it one by one."""
-    import tensorflow as tf  # noqa: PLC0415
-
-    def take(_: Any) -> Any:
-        return tf.raw_ops.IteratorGetNextAsOptional(iterator=handle, **kinds)
-
-    def has_value(optional: Any) -> Any:
-        return tf.raw_ops.OptionalHasValue(optional=optional)
-
-    def value(optional: Any) -> Any:
-        return tuple(tf.raw_ops.OptionalGetValue(optional=optional, **kinds))
-
-    return tf.data.Dataset.range(_ALWAYS).map(take).take_while(has_value).map(value)
-
-
-@contextlib.contextmanager
-def _beside_the_program(device: str) -> Iterator[None]:
-    """Run eager ops on ``device`` that no tape of the program records."""
-    from tensorflow.python.eager import record  # noqa: PLC0415
-    from tensorflow.python.framework import ops  # noqa: PLC0415
-
-    with record.stop_recording(), ops.device(device):
-        yield

@@ -158,21 +158,20 @@ class FunctionWatch:
 
     def _trace(self, call: FunctionCall, step: TrainingStep) -> Any:
         """Run ``call``, and keep what it takes to run it again."""
-        arguments = call.arguments
         try:
             with self._selection.aside():
-                snapshot, arguments = call.copied(is_made=not self._is_dry)
+                snapshot = call.copied(is_made=not self._is_dry)
         except Exception as error:
             self._selection.give_up(error)
             if self._is_dry:
                 raise CallCopied from error
-            return call.run(arguments)
+            return call.make()
         if self._is_dry:
             if snapshot is not None:
                 self._keep(step, snapshot)
             raise CallCopied
         with call.known.noting_placement():
-            result = call.run(arguments)
+            result = call.make()
         if snapshot is not None:
             self._keep(step, snapshot)
         return result

@@ -6,10 +6,14 @@ import csv
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
+from typing import Any
 
-from placement_viz.schema import GpuRecord, MachineRecord
+import msgspec
 
-__all__ = ["machine_record"]
+from placement_viz.schema import DeviceRecord, GpuRecord, MachineRecord
+
+__all__ = ["described", "machine_record"]
 
 #: What nvidia-smi is asked for, in the order of :class:`GpuRecord`.
 _QUERY = (
@@ -34,6 +38,45 @@ def machine_record() -> MachineRecord:
         cudnn=build.get("cudnn_version", ""),
         gpus=_gpus(),
     )
+
+
+def described(devices: tuple[DeviceRecord, ...]) -> tuple[DeviceRecord, ...]:
+    """Return a session's devices with what the GPUs among them are.
+
+    GPUs that are split into several devices, or are another machine's, stay as they
+    are: nothing tells which is which.
+    """
+    gpus = [device for device in devices if "/device:GPU:" in device.name]
+    found = _gpu_descriptions() if gpus else []
+    if len(gpus) != len(found):
+        return devices
+    physical = {gpu.name: text for gpu, text in zip(gpus, found, strict=True)}
+    return tuple(
+        msgspec.structs.replace(
+            device, physical=physical.get(device.name, device.physical)
+        )
+        for device in devices
+    )
+
+
+def _gpu_descriptions() -> list[str]:
+    """Return what each GPU that TensorFlow sees is, in TensorFlow's order."""
+    import tensorflow as tf  # noqa: PLC0415
+
+    try:
+        details = [
+            tf.config.experimental.get_device_details(gpu)
+            for gpu in tf.config.get_visible_devices("GPU")
+        ]
+    except (AttributeError, RuntimeError, ValueError):
+        return []
+    return [_description(each) for each in details]
+
+
+def _description(details: Mapping[str, Any]) -> str:
+    capability = ".".join(map(str, details.get("compute_capability", ())))
+    name = str(details.get("device_name", ""))
+    return f"{name}, compute capability {capability}" if capability else name
 
 
 def _cuda_build() -> dict[str, str]:

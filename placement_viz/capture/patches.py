@@ -39,10 +39,12 @@ class Patches:
         self._undo.append(lambda: setattr(owner, name, original))
         return True
 
-    def call(self, apply: Callable[[Any], Any], value: Any, original: Any) -> None:
-        """Apply ``value`` now and ``original`` when the patches are undone."""
-        apply(value)
-        self._undo.append(lambda: apply(original))
+    def call(
+        self, do: Callable[[Any], Any], undo: Callable[[Any], Any], value: Any
+    ) -> None:
+        """Do something with ``value`` now, and undo it with the patches."""
+        do(value)
+        self._undo.append(lambda: undo(value))
 
     def undo(self) -> None:
         """Put everything back, newest first."""

@@ -10,7 +10,7 @@ from typing import Any
 from placement_viz import names, schema
 from placement_viz.capture.gradients import Forward, GradientNotes
 from placement_viz.capture.inlining import FlatGraph
-from placement_viz.capture.machine import machine_record
+from placement_viz.capture.machine import described, machine_record
 from placement_viz.capture.program import Program
 from placement_viz.capture.replay import OWN_SCOPE
 from placement_viz.capture.sources import SourceLines
@@ -55,7 +55,7 @@ def run_section(
         feeds=step.feeds,
         config=step.config,
         soft_placement=step.soft_placement,
-        devices=step.devices,
+        devices=described(step.devices),
         nodes=nodes,
         kernels=_kernels(nodes, step.devices),
         placed=(

@@ -7,12 +7,11 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from placement_viz.capture.copies import take_batch, value_of
 from placement_viz.capture.function_inputs import (
     FunctionInputs,
     HandleKind,
     InputValues,
-    take_batch,
-    value_of,
 )
 from placement_viz.capture.inlining import FlatGraph, flatten
 from placement_viz.capture.replay import imported, replay, silence
@@ -64,41 +63,60 @@ class KnownFunction:
             running.disable_graph_collection()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class FunctionCall:
     """A call that the program makes.
 
     Attributes:
         known: What is known of the function.
-        arguments: The tensors that are passed, what the function captured included.
-        run: Makes the call, given the arguments.
         number: Which call of the training step it is, counted from 1.
     """
 
-    known: KnownFunction
-    arguments: list[Any]
-    run: Callable[[list[Any]], Any]
-    number: int
+    def __init__(
+        self,
+        known: KnownFunction,
+        arguments: Sequence[Any],
+        run: Callable[[list[Any]], Any],
+        number: int,
+    ) -> None:
+        """Describe a call before it is made.
 
-    def copied(self, *, is_made: bool) -> tuple[Snapshot | None, list[Any]]:
-        """Return copies of what is passed, and what to pass instead.
+        Args:
+            known: What is known of the function.
+            arguments: The tensors that are passed, what the function captured
+                included.
+            run: Makes the call, given these.
+            number: Which call of the training step it is, counted from 1.
+        """
+        self.known = known
+        self.number = number
+        self._arguments = list(arguments)
+        self._run = run
 
-        The latter differs for iterators alone, of which a batch is taken: the
-        program is given one that still has it. Without a copy, when an iterator has
-        nothing left, the call ends the way it would.
+    def make(self) -> Any:
+        """Make the call and return its result."""
+        return self._run(self._arguments)
+
+    def copied(self, *, is_made: bool) -> Snapshot | None:
+        """Return the call with copies of what it passes.
+
+        Of an iterator a batch is taken, and the call passes one that still has it:
+        whatever goes wrong here, the program misses nothing.
 
         Args:
             is_made: Whether the call will be made.
 
+        Returns:
+            None when an iterator has nothing left: the call ends as it would.
+
         Raises:
-            CaptureError: A batch would be lost, as the call will not be made; or
-                something cannot be copied.
+            CaptureError: A batch would be lost, as the call will not be made; or a
+                variable has no value yet.
         """
         inputs = self.known.inputs
-        arguments = list(self.arguments)
         tensors, variables, batches = {}, {}, {}
-        devices = {i: _device_of(each) for i, each in enumerate(arguments)}
-        for position, argument in enumerate(arguments) if not inputs.obstacle else ():
+        devices = {i: _device_of(each) for i, each in enumerate(self._arguments)}
+        copying = () if inputs.obstacle else enumerate(self._arguments)
+        for position, argument in copying:
             handle = inputs.handles.get(position)
             if handle is None:
                 tensors[position] = argument.numpy()
@@ -112,11 +130,11 @@ class FunctionCall:
                     )
                 taken = take_batch(argument, handle.consumer)
                 if taken is None:
-                    return None, arguments
-                batch, arguments[position] = taken
+                    return None
+                batch, self._arguments[position] = taken
                 batches[position] = [each.numpy() for each in batch]
         values = InputValues(tensors, variables, batches, devices)
-        return Snapshot(self.number, self.known, self.known.graph, values), arguments
+        return Snapshot(self.number, self.known, self.known.graph, values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -143,6 +161,11 @@ class Snapshot:
         """
         flat = flatten(self.graph, self.known.inputs.names)
         remarks = _left_out(silence(flat.graph_def))
+        if self.graph.name.startswith("__backward_"):
+            remarks.append(
+                "this is the backward pass of a tf.function alone: put the whole step, "
+                "the GradientTape with it, into one tf.function to capture all of it"
+            )
         reason = self.known.inputs.obstacle
         if flat.is_compiled or self.known.is_compiled:
             remarks.append(

@@ -74,10 +74,7 @@ class TapeGradients:
                 was changed that ``patches`` does not undo.
         """
         record = importlib.import_module("tensorflow.python.eager.record")
-        native = backprop.pywrap_tfe
-        differentiate = backprop._gradient_function  # noqa: SLF001
-        space = backprop._default_vspace  # noqa: SLF001
-        summing = space._replace(aggregate_fn=self._summing(space.aggregate_fn))
+        _NATIVE.register(backprop)
         patches.replace(
             backprop.execute, "record_gradient", self._recording, needed=True
         )
@@ -86,12 +83,7 @@ class TapeGradients:
         )
         for name in ("record_operation", "record_operation_backprop_only"):
             patches.replace(record, name, self._recording_functions, needed=True)
-        patches.call(
-            native.TFE_Py_RegisterGradientFunction,
-            self._differentiating(differentiate),
-            differentiate,
-        )
-        patches.call(native.TFE_Py_RegisterVSpace, summing, space)
+        patches.call(_NATIVE.add, _NATIVE.remove, self)
 
     def _recording(self, record: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(record)
@@ -161,7 +153,9 @@ class TapeGradients:
 
         return differentiate_and_note
 
-    def _differentiating(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
+    def differentiating(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap what calls the gradient function of an op."""
+
         @functools.wraps(differentiate)
         def differentiate_and_note(
             op_name: Any, attributes: Any, *arguments: Any
@@ -197,7 +191,9 @@ class TapeGradients:
             if gradient is not None and op is not None:
                 targets[id(gradient)] = gradient, op
 
-    def _summing(self, add: Callable[..., Any]) -> Callable[..., Any]:
+    def summing(self, add: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap what adds the gradients of one tensor."""
+
         @functools.wraps(add)
         def add_at_home(gradients: Any) -> Any:
             targets = self._progress.targets or {}
@@ -220,6 +216,58 @@ class TapeGradients:
             return graph.device(op.device) if op.device else contextlib.nullcontext()
         # The scope of tf.gradients: it leaves aside any device scope around the call.
         return graph._colocate_with_for_gradient(op, None, ignore_existing=True)  # noqa: SLF001
+
+
+class _Native:
+    """What TensorFlow's native tape calls: registered once, and never taken back.
+
+    A tape in the middle of its work would be left with what is gone.
+    """
+
+    def __init__(self) -> None:
+        self._active: list[TapeGradients] = []
+        self._originals: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self._differentiate: Callable[..., Any]
+        self._add: Callable[..., Any]
+
+    def register(self, backprop: ModuleType) -> None:
+        """Let the native tape call through here; nothing changes by that alone."""
+        if self._originals is not None:
+            return
+        space = backprop._default_vspace  # noqa: SLF001
+        self._originals = backprop._gradient_function, space.aggregate_fn  # noqa: SLF001
+        self._compose()
+        native = backprop.pywrap_tfe
+        native.TFE_Py_RegisterGradientFunction(self._called_for_an_op)
+        native.TFE_Py_RegisterVSpace(
+            space._replace(aggregate_fn=self._called_for_a_sum)
+        )
+
+    def add(self, hooks: TapeGradients) -> None:
+        """Let ``hooks`` act, around those that act already."""
+        self._active.append(hooks)
+        self._compose()
+
+    def remove(self, hooks: TapeGradients) -> None:
+        """Let ``hooks`` act no longer."""
+        self._active.remove(hooks)
+        self._compose()
+
+    def _called_for_an_op(self, *arguments: Any) -> Any:
+        return self._differentiate(*arguments)
+
+    def _called_for_a_sum(self, gradients: Any) -> Any:
+        return self._add(gradients)
+
+    def _compose(self) -> None:
+        assert self._originals is not None
+        self._differentiate, self._add = self._originals
+        for hooks in self._active:
+            self._differentiate = hooks.differentiating(self._differentiate)
+            self._add = hooks.summing(self._add)
+
+
+_NATIVE = _Native()
 
 
 def _op_of(tensors: Any) -> Any:
