@@ -137,6 +137,7 @@ def test_ops_are_timed_and_paired(script, capture, section, tmp_path):
 
     run = load_run(str(tmp_path / "timeline.json"))
     assert run.trace.span_us > 0
+    assert [notice.code for notice in run.trace.notices] == ["replayed"]
     nodes = {node.name: node for node in section().nodes}
     sources = section().sources
     assert nodes["w"].op == "VarHandleOp"

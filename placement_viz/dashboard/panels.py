@@ -60,10 +60,10 @@ def fixes_panel(analysis: Analysis) -> html.Div:
                     html.P(
                         [
                             html.Span(fix.where, className="source"),
-                            f": {fix.change}",
+                            *with_code(f": {fix.change}"),
                         ]
                         if fix.where
-                        else f"{fix.change[:1].upper()}{fix.change[1:]}"
+                        else with_code(f"{fix.change[:1].upper()}{fix.change[1:]}")
                     ),
                     html.P(
                         f"Brings {format_count(fix.removes_ops, 'op')} home, "

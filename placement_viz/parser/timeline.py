@@ -18,6 +18,7 @@ import collections
 import dataclasses
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -68,8 +69,9 @@ def parse_timeline(data: bytes, *, source: str) -> Run:
         if is_placed_only
         else _trace(chrome.events, rows, source)
     )
-    remarks = tuple(Notice("capture", remark) for remark in section.remarks)
-    trace = dataclasses.replace(trace, notices=(*trace.notices, *remarks))
+    trace = dataclasses.replace(
+        trace, notices=(*trace.notices, *_capture_notices(section))
+    )
     return Run(
         source=source,
         format="placement-viz-run",
@@ -118,6 +120,18 @@ def _trace(events: list[Event], rows: dict[Any, str], source: str) -> Trace:
         raise NoOpsError(message)
     origin_us = min(columns["start_us"])
     return Trace(ops=_table(columns, origin_us), origin_us=origin_us, skipped=skipped)
+
+
+def _capture_notices(section: RunSection) -> Iterator[Notice]:
+    """Yield what a reader must know of how the step was captured."""
+    if section.is_replayed:
+        yield Notice(
+            "replayed",
+            f"a call of the tf.function {section.function} was replayed on copies: its "
+            "devices and times are real, the time of its input pipeline is not here",
+        )
+    for remark in section.remarks:
+        yield Notice("capture", remark)
 
 
 def _placed_trace(section: RunSection) -> Trace:
