@@ -14,18 +14,23 @@ pytestmark = pytest.mark.tensorflow
 ITERATOR = """
 data = tf.data.Dataset.random(seed=3).map(lambda i: tf.cast(i % 7, tf.float32) * ONES)
 
+names = iter(tf.data.Dataset.from_tensors("abc").repeat())
+
 @tf.function
-def from_iterator(iterator):
+def from_iterator(iterator, names, unit):
     loss = train_step(next(iterator))
+    for text in (next(names), unit):
+        loss += tf.cast(tf.strings.length(text), tf.float32)
     for _ in tf.range(2):
         loss += train_step(next(iterator))
     return loss
 
 iterator = iter(data.shuffle(9, seed=4).take(14))
 for step in range(4):
-    print(from_iterator(iterator).numpy(), w.numpy().sum())
+    unit = tf.constant("metre")
+    print(from_iterator(iterator, names, unit).numpy(), w.numpy().sum())
 try:
-    from_iterator(iterator)
+    from_iterator(iterator, names, unit)
 except tf.errors.OutOfRangeError:
     print("out of data")
 """

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from placement_viz import analyze_run, compare_runs, load_run
-from placement_viz.dashboard import create_app, tables
+from placement_viz.dashboard import comparison_address, create_app, tables
 from placement_viz.dashboard.catalog import Catalog, Limits
 from placement_viz.dashboard.compare_view import COMPARISON_IDS, comparison_parts
 from placement_viz.dashboard.differences import doubt
@@ -48,6 +48,20 @@ def test_samples_and_runs_are_listed_by_name():
 
     assert listing.opened == ("one_misplaced_gradient",)
     assert listing.samples == ("one_misplaced_gradient (2)", "same_step_colocated")
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folder():
+    """The two runs that capture writes are called by what is different in them."""
+    paths = [ROOT / f"{folder}/timeline.json" for folder in ("auto", "colocated")]
+
+    listing = Catalog(runs=paths).listing("s")
+
+    assert listing.opened == ("auto/timeline", "colocated/timeline")
+    address = comparison_address(paths)
+    assert address == (
+        "?view=compare&baseline=auto%2Ftimeline&candidate=colocated%2Ftimeline"
+    )
+    assert comparison_address(paths[:1]) == ""
 
 
 def test_upload_belongs_to_its_session():

@@ -199,3 +199,47 @@ def test_a_folder_is_no_run(tmp_path):
     """A directory is refused like any other unusable input."""
     with pytest.raises(TraceFormatError, match="is a directory"):
         load_run(tmp_path)
+
+
+def test_received_tensors_are_no_ops():
+    """What a device got from another process is a transfer on a line of its own."""
+    trace = parse(
+        timeline(event("RecvTensor", op="RecvTensor", ts=0), event("mm", ts=5))
+    ).trace
+
+    assert trace.ops["row_kind"].to_list() == [RowKind.RECEIVE, RowKind.EXECUTOR]
+    assert trace.ops["lane"].to_list() == [0, 1]
+    assert trace.executed["name"].to_list() == ["mm"]
+
+
+def test_a_placement_without_times_is_a_run():
+    """Every placed node is an op that takes no time, on its device."""
+    section = {
+        "schema": SCHEMA_VERSION,
+        "function": "step",
+        "nodes": [{"name": "mm", "op": "MatMul", "inputs": ["x"]}],
+        "placed": {device("CPU:1"): ["mm", "made_up"], device("CPU:0"): ["x"]},
+        "remarks": ["the op x calls Python code"],
+    }
+
+    run = parse(json.dumps({"traceEvents": [], "placement_viz": section}).encode())
+
+    columns = ("name", "op_type", "device", "duration_us", "inputs")
+    assert run.trace.ops.select(columns).rows() == [
+        ("mm", "MatMul", device("CPU:1"), 0, ["x"]),
+        ("made_up", "", device("CPU:1"), 0, []),
+        ("x", "", device("CPU:0"), 0, []),
+    ]
+    assert run.trace.span_us == 0
+    assert [notice.message for notice in run.trace.notices] == section["remarks"]
+
+
+@pytest.mark.parametrize(("width", "codes"), [(8, ["narrow-link"]), (16, []), (0, [])])
+def test_a_narrow_link_is_noticed(width, codes):
+    """A card on fewer lanes than it has is named; one that does not tell is not."""
+    gpu = {"name": "Tesla V100", "link_width": width, "max_link_width": 16}
+    section = {"schema": SCHEMA_VERSION, "hardware": {"gpus": [gpu]}}
+
+    run = parse(timeline(event("mm"), placement_viz=section))
+
+    assert [notice.code for notice in run.trace.notices] == codes

@@ -74,6 +74,10 @@ def test_arguments_after_the_script_are_its_own(script, capture):
         ((".",), ".: expected a Python script, found a folder"),
         (("--out", "train.py", "train.py"), "train.py: expected a folder to write to"),
         (("train.py",), "train.py: expected a TensorFlow program"),
+        (
+            ("--placement", "both", "--out", "x.json", "train.py"),
+            "x.json: expected a folder for the two runs",
+        ),
     ],
 )
 def test_what_cannot_be_captured_is_one_line(arguments, message, script, capture):
@@ -93,6 +97,22 @@ def test_an_unusable_folder_is_found_before_the_script_runs(script, capture):
 
     assert result.returncode == 1
     assert result.stdout == ""
+
+
+def test_a_missing_tensorflow_is_said_before_the_script_runs(script, python):
+    """Where there is none the message names the Python to install it for."""
+    result = python(
+        "-c",
+        "import sys; sys.modules['tensorflow'] = None; "
+        "from placement_viz.commands import main; sys.exit(main(sys.argv[1:]))",
+        "capture",
+        script("print('ran')"),
+    )
+
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "expected TensorFlow to be installed, found none for" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("step", ["0", "-1", "x"])

@@ -6,13 +6,20 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from placement_viz.capture.function_inputs import variable_type
 from placement_viz.errors import CaptureError
 
-__all__ = ["take_batch", "value_of"]
+__all__ = ["array_of", "take_batch", "value_of"]
 
 #: More elements than any iterator has.
 _ALWAYS = 2**62
+
+
+def array_of(tensor: Any) -> Any:
+    """Return a copy of an eager tensor's value as an array, a text's too."""
+    return np.array(tensor.numpy())
 
 
 def value_of(handle: Any) -> Any:
@@ -27,7 +34,7 @@ def value_of(handle: Any) -> Any:
     dtype = dtypes.as_dtype(variable_type(handle).dtype)
     try:
         with _beside_the_program(handle.device):
-            return gen_resource_variable_ops.read_variable_op(handle, dtype).numpy()
+            return array_of(gen_resource_variable_ops.read_variable_op(handle, dtype))
     except errors_impl.FailedPreconditionError as error:
         raise CaptureError(
             "expected variables with values, found one without"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from placement_viz.capture.function_inputs import (
@@ -28,6 +28,9 @@ __all__ = ["OWN_SCOPE", "imported", "replay"]
 
 #: Scope of the nodes that only hand the copies in.
 OWN_SCOPE = "placement_viz_inputs/"
+
+#: Values are handed over in groups of about this size.
+_GROUP_BYTES = 2**28
 
 _N_WARM_UP, _N_TIMED = 2, 10
 #: Once untraced runs took this long, no more of them are timed.
@@ -98,7 +101,7 @@ def replay(
     fetches = [graph.get_operation_by_name(name) for name in flat.targets]
     fed = {i for i, name in enumerate(flat.inputs) if _is_fed(graph, name)}
     feeds = {f"{flat.inputs[i]}:0": values.tensors[i] for i in sorted(fed)}
-    initializers = list(_initializers(graph, flat, values))
+    initializers = list(_batched(_initializers(graph, flat, values)))
     with tf.compat.v1.Session(graph=graph, config=config) as session:
         options = config_pb2.RunOptions()
         # Collective ops find their partners by it.
@@ -110,8 +113,8 @@ def replay(
             return (time.perf_counter_ns() - start_ns) // 1000
 
         def start_over() -> None:
-            for initializer, fed in initializers:
-                session.run(initializer, fed)
+            for operations, given in initializers:
+                session.run(operations, given)
 
         start_over()
         for _ in range(_N_WARM_UP):
@@ -206,8 +209,7 @@ def _initializers(
 ) -> Iterable[tuple[Any, dict[Any, Any]]]:
     """Yield ops that give the session's variables and iterators their copies.
 
-    Each comes with what to feed it: one at a time, as all values together would need
-    the memory twice.
+    Each comes with what to feed it.
     """
     import tensorflow as tf  # noqa: PLC0415
     from tensorflow.python.ops import gen_dataset_ops  # noqa: PLC0415
@@ -237,6 +239,27 @@ def _initializers(
                 dataset = tf.data.Dataset.from_tensors(stand_ins).repeat()
                 make = gen_dataset_ops.make_iterator(dataset._variant_tensor, handle)  # noqa: SLF001
             yield make, dict(zip(stand_ins, batch, strict=True))
+
+
+def _batched(
+    initializers: Iterable[tuple[Any, dict[Any, Any]]],
+) -> Iterator[tuple[list[Any], dict[Any, Any]]]:
+    """Yield initializers in groups that are run together.
+
+    Each run prepares the whole graph, and all values at once need the memory twice.
+    """
+    operations: list[Any] = []
+    given: dict[Any, Any] = {}
+    n_bytes = 0
+    for operation, fed in initializers:
+        operations.append(operation)
+        given.update(fed)
+        n_bytes += sum(value.nbytes for value in fed.values())
+        if n_bytes > _GROUP_BYTES:
+            yield operations, given
+            operations, given, n_bytes = [], {}, 0
+    if operations:
+        yield operations, given
 
 
 def _is_fed(graph: Any, name: str) -> bool:

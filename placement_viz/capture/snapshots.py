@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from placement_viz.capture.copies import take_batch, value_of
+from placement_viz.capture.copies import array_of, take_batch, value_of
 from placement_viz.capture.function_inputs import (
     FunctionInputs,
     HandleKind,
@@ -119,7 +119,7 @@ class FunctionCall:
         for position, argument in copying:
             handle = inputs.handles.get(position)
             if handle is None:
-                tensors[position] = argument.numpy()
+                tensors[position] = array_of(argument)
             elif handle.kind is HandleKind.VARIABLE:
                 variables[position] = value_of(argument)
             elif handle.kind is HandleKind.ITERATOR:
@@ -132,7 +132,7 @@ class FunctionCall:
                 if taken is None:
                     return None
                 batch, self._arguments[position] = taken
-                batches[position] = [each.numpy() for each in batch]
+                batches[position] = [array_of(each) for each in batch]
         values = InputValues(tensors, variables, batches, devices)
         return Snapshot(self.number, self.known, self.known.graph, values)
 

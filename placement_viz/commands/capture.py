@@ -17,6 +17,7 @@ from placement_viz.capture import (
     Schedule,
     capture_script,
 )
+from placement_viz.errors import CaptureError
 
 __all__ = ["configure", "run"]
 
@@ -124,6 +125,11 @@ def run(arguments: argparse.Namespace) -> int:
     name, *rest = arguments.program[int(is_marked) :]
     program = Program(name, tuple(rest), is_module=arguments.is_module)
     if arguments.placement == "both":
+        if Destination.named(arguments.out).folder != arguments.out:
+            raise CaptureError(
+                f"{arguments.out}: expected a folder for the two runs of --placement "
+                "both, found the name of a file"
+            )
         return _capture_both(program, arguments)
     destination = Destination.named(arguments.out)
     settings = CaptureSettings(

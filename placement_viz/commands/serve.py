@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import socket
+import threading
 import webbrowser
 
 __all__ = ["configure", "run", "show"]
@@ -38,11 +39,18 @@ def show(runs: list[str]) -> None:
 
     paths = [pathlib.Path(each) for each in runs]
     query = dashboard.comparison_address(paths)
+
+    def open_browser(address: str) -> None:
+        # Some browsers keep who starts them waiting, and the server must run by then.
+        threading.Thread(
+            target=webbrowser.open, args=(address + query,), daemon=True
+        ).start()
+
     dashboard.serve(
         dashboard.create_app(runs=paths),
         _HOST,
         _usable_port(),
-        on_listening=lambda address: webbrowser.open(address + query),
+        on_listening=open_browser,
     )
 
 

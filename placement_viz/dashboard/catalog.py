@@ -161,8 +161,13 @@ def _labelled(
     paths: Iterable[pathlib.Path], taken: set[str]
 ) -> dict[str, pathlib.Path]:
     found = {}
-    for path in paths:
-        label = _free_label(path.name.removesuffix(".gz").removesuffix(".json"), taken)
+    paths = list(paths)
+    stems = [path.name.removesuffix(".gz").removesuffix(".json") for path in paths]
+    for path, stem in zip(paths, stems, strict=True):
+        # capture gives all its files the same name, and the folder tells them apart.
+        folder = path.absolute().parent.name
+        wanted = f"{folder}/{stem}" if stems.count(stem) > 1 and folder else stem
+        label = _free_label(wanted, taken)
         taken.add(label)
         found[label] = path
     return found

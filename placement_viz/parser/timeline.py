@@ -132,6 +132,14 @@ def _capture_notices(section: RunSection) -> Iterator[Notice]:
         )
     for remark in section.remarks:
         yield Notice("capture", remark)
+    for gpu in section.hardware.gpus if section.hardware else ():
+        if 0 < gpu.link_width < gpu.max_link_width:
+            yield Notice(
+                "narrow-link",
+                f"the link of the graphics card {gpu.name} ({gpu.bus_id}) has "
+                f"{gpu.link_width} of {gpu.max_link_width} lanes: transfers take "
+                "longer than they need to",
+            )
 
 
 def _placed_trace(section: RunSection) -> Trace:
