@@ -141,6 +141,8 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             recorded where the session has other devices than CPUs.
         placed: Device to the nodes that TensorFlow put there, from the partition
             graphs; includes nodes that only the optimiser made.
+        inner_forward: Gradient op inside a loop or branch, by the name it ran under, to
+            the op whose gradient it computes; such ops are no nodes of the graph.
         tensor_bytes: Tensor (``op:0``) to its size in this step.
         sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
         step_times_us: Wall times of untraced runs of the same step, oldest first.
@@ -169,6 +171,7 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     nodes: tuple[GraphNode, ...] = ()
     kernels: dict[str, tuple[str, ...]] = {}
     placed: dict[str, tuple[str, ...]] = {}
+    inner_forward: dict[str, str] = {}
     tensor_bytes: dict[str, int] = {}
     sources: tuple[str, ...] = ()
     step_times_us: tuple[int, ...] = ()

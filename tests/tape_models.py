@@ -218,6 +218,29 @@ def nested_function() -> Step:
 
 
 @model
+def training_loop() -> Step:
+    """A whole training inside a function: tapes in a loop, and in a branch of it."""
+    weights = variable(4, 4)
+
+    def gradient_of(x: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape, tf.device(SECOND):
+            loss = tf.reduce_sum(tf.tanh(tf.square(x @ weights)))
+        return tape.gradient(loss, weights)
+
+    def body(i: tf.Tensor, total: tf.Tensor, x: tf.Tensor) -> Any:
+        gradient = tf.cond(
+            i > 1, lambda: gradient_of(x), lambda: gradient_of(tf.sin(x))
+        )
+        return i + 1, total + gradient + gradient_of(x), x
+
+    def step(x: tf.Tensor) -> Any:
+        start = [tf.constant(0), tf.zeros([4, 4]), x]
+        return tf.while_loop(lambda i, *_: i < 3, body, start)[1]
+
+    return step
+
+
+@model
 def dropout() -> Step:
     """Seeded dropout."""
     weights = variable(4, 4)

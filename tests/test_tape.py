@@ -28,6 +28,7 @@ MODELS = (
     "second_order",
     "shared_variable",
     "split_and_concat",
+    "training_loop",
 )
 
 

@@ -20,6 +20,7 @@ a call of a ``tf.function``, of which TensorFlow tells nothing, is copied and ru
 ``copies``           copies of that
 ``snapshots``        a call with its copies
 ``inlining``         a function's graph, flat
+``bodies``             ops inside loops and branches
 ``replay``           the copies, run in a session
 ``tracing``          one traced run
 ``section``          what the timeline leaves out

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from placement_viz import names, schema
+from placement_viz.capture.bodies import inner_forward_ops
 from placement_viz.capture.gradients import Forward, GradientNotes
 from placement_viz.capture.inlining import FlatGraph
 from placement_viz.capture.machine import described, machine_record
@@ -39,8 +41,12 @@ def run_section(
     import tensorflow as tf  # noqa: PLC0415
 
     sources = SourceLines(program.folder)
-    nodes = tuple(_nodes(step, notes, sources))
+    known = _GradientFacts(notes)
+    nodes = tuple(_nodes(step, known, sources))
     facts = step.function
+    placed = _placed(metadata)
+    if facts is not None and not facts.is_replayed:
+        placed = _by_device(facts.placed)
     machine = machine_record()
     return RunSection(
         schema=schema.SCHEMA_VERSION,
@@ -58,10 +64,11 @@ def run_section(
         devices=described(step.devices),
         nodes=nodes,
         kernels=_kernels(nodes, step.devices),
-        placed=(
-            _by_device(facts.placed)
-            if facts and not facts.is_replayed
-            else _placed(metadata)
+        placed=placed,
+        inner_forward=inner_forward_ops(
+            itertools.chain.from_iterable(placed.values()),
+            _lookup(step),
+            known.forward_of,
         ),
         tensor_bytes=_tensor_bytes(metadata.step_stats),
         sources=tuple(sources.lines),
@@ -116,8 +123,16 @@ def _moved_by_replay(placed: Mapping[str, str], metadata: Any) -> Iterator[str]:
         )
 
 
+def _lookup(step: TracedStep) -> Callable[[str], Any]:
+    """Return what gives an operation, as the program made it, by its name."""
+    if step.function is not None:
+        return step.function.flat.origins.get
+    operations = {op.name: op for op in step.graph.get_operations()}
+    return operations.get
+
+
 def _nodes(
-    step: TracedStep, notes: GradientNotes, sources: SourceLines
+    step: TracedStep, known: _GradientFacts, sources: SourceLines
 ) -> Iterator[GraphNode]:
     """Yield the nodes of the step's graph, with what is known of how they were made.
 
@@ -125,7 +140,6 @@ def _nodes(
     """
     flat = step.function.flat if step.function else None
     origins = flat.origins if flat else {}
-    known = _GradientFacts(notes)
     own = {op.name for op in step.graph.get_operations()}
     for op in step.graph.get_operations():
         if op.name.startswith(OWN_SCOPE):

@@ -33,6 +33,8 @@ class Facts:
         merged: Node to the ops that took its value in this step and take another
             one's in the graph: an optimiser found the two to be equal.
         source_of: Node to ``file:line``; only nodes of which it is known.
+        inner_forward: Gradient op inside a loop or branch to the op that it
+            differentiates, where TensorFlow noted it.
     """
 
     ran_on: Mapping[str, tuple[str, ...]]
@@ -44,6 +46,7 @@ class Facts:
     devices: tuple[str, ...]
     merged: Mapping[str, tuple[str, ...]]
     source_of: Mapping[str, str]
+    inner_forward: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
@@ -158,6 +161,7 @@ def gather_facts(run: Run) -> Facts:
         devices=_devices(run),
         merged=merged,
         source_of=_sources(run),
+        inner_forward=run.section.inner_forward if run.section else {},
     )
 
 

@@ -62,7 +62,10 @@ def _pair_by_name(name: str, facts: Facts, reader: Reader) -> Pair | None:
     reading = reader.read(name)
     node = facts.nodes.get(name)
     if node is None:
-        return reading
+        noted = facts.inner_forward.get(name)
+        if noted is None:
+            return reading
+        return Pair(noted, Rule.RECORDED, reading.scope if reading else "")
     if node.forward is not None:
         return Pair(node.forward, Rule.RECORDED, reading.scope if reading else "")
     # A scope of the program's own may be called "gradients". What TensorFlow made
