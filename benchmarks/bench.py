@@ -15,6 +15,7 @@ from collections.abc import Callable
 from benchmarks.capture import bench_capture
 from benchmarks.generate import generate_run
 from benchmarks.page import bench_page
+from benchmarks.reading import bench_reading
 from benchmarks.report import report
 from placement_viz import Run, analyze_run, parse_run
 from placement_viz.reports.document import analysis_document, format_json
@@ -63,6 +64,7 @@ def bench_start() -> None:
 def main() -> None:
     """Run every benchmark."""
     bench_start()
+    bench_reading()
     bench_analyze()
     bench_page()
     bench_capture()

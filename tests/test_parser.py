@@ -243,3 +243,20 @@ def test_a_narrow_link_is_noticed(width, codes):
     run = parse(timeline(event("mm"), placement_viz=section))
 
     assert [notice.code for notice in run.trace.notices] == codes
+
+
+def test_a_separator_in_a_name_is_shown_as_what_it_is():
+    """A control character that no TensorFlow name has does not split an input."""
+    run = parse(timeline(event("mm", inputs=["a\x1fb", "c"])))
+
+    assert run.trace.ops["inputs"].to_list() == [["a\ufffdb", "c"]]
+
+
+def test_many_inputs_are_all_read():
+    """An op may have any number of inputs, and none of a gap in their numbers."""
+    names = [f"x{i}" for i in range(40)]
+    gap = {"name": "late", "op": "AddN", "input0": "a", "input2": "c"}
+
+    run = parse(timeline(event("sum", inputs=names), event("late", args=gap)))
+
+    assert run.trace.ops["inputs"].to_list() == [names, ["a"]]

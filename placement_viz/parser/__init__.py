@@ -32,7 +32,7 @@ def load_run(
         NoOpsError: It is a trace in which no op ran.
     """
     path = pathlib.Path(path)
-    run = parse_run(files.load_bytes(path), source=str(path))
+    run = timeline.read_timeline(lambda: files.open_pieces(path), source=str(path))
     if graph is None:
         return run
     return dataclasses.replace(run, graph=graphdef.load_graph(pathlib.Path(graph)))
@@ -50,5 +50,7 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
         TraceFormatError: The data cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    plain = files.parse_compressed(data, source=source, limit_bytes=limit_bytes)
-    return timeline.parse_timeline(plain, source=source)
+    return timeline.read_timeline(
+        lambda: files.pieces_of(data, source=source, limit_bytes=limit_bytes),
+        source=source,
+    )

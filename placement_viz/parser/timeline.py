@@ -14,11 +14,9 @@ Source:
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -26,49 +24,57 @@ import polars as pl
 from placement_viz import names
 from placement_viz.errors import NoOpsError, TraceFormatError
 from placement_viz.model import OPS_SCHEMA, Graph, Notice, RowKind, Run, Trace
-from placement_viz.parser.events import ChromeTrace, Event, parse_events, parse_section
+from placement_viz.parser.events import ChromeTrace, parse_events, parse_section
+from placement_viz.parser.fold import SEPARATOR, Fold
+from placement_viz.parser.stream import EventStream, IrregularError
 from placement_viz.schema import RunSection
 
-__all__ = ["parse_timeline"]
+__all__ = ["read_timeline"]
 
 _COMPUTE = " Compute"
 #: Not an op of the graph: a worker logs it for each tensor it gets from another task.
 _RECEIVED = "RecvTensor"
 _TRACER_PART = re.compile("/stream:|/memcpy")
-# Times beyond this cannot be differences of real clocks and overflow an int64 sum.
-_LATEST_US = 1 << 61
 
 
-def parse_timeline(data: bytes, *, source: str) -> Run:
+def read_timeline(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
     """Return the run in a timeline or run file.
 
     Args:
-        data: JSON text.
+        open_pieces: Gives the JSON text in pieces, from the beginning each time.
         source: What to call it in messages and results.
 
     Raises:
         TraceFormatError: It is damaged, or a trace of another kind.
         NoOpsError: It is a TensorFlow timeline in which no op ran.
     """
-    chrome = parse_events(data, source=source)
-    labels = _row_labels(chrome.events)
+    fold = Fold()
+    stream = EventStream(open_pieces())
+    try:
+        for batch in stream.batches():
+            fold.add(batch)
+        chrome = stream.rest
+    except IrregularError:
+        fold = Fold()
+        chrome = parse_events(b"".join(open_pieces()), source=source)
+        fold.add(chrome.events)
+    return _run(fold, chrome, source)
+
+
+def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
     rows = {
         pid: label.removesuffix(_COMPUTE)
-        for pid, label in labels.items()
+        for pid, label in fold.labels.items()
         if label.endswith(_COMPUTE)
     }
     if not rows and not chrome.has_section:
-        raise _wrong_kind(chrome, labels, source)
+        raise _wrong_kind(chrome, fold, source)
     if not chrome.has_section:
-        trace = _trace(chrome.events, rows, source)
+        trace = _trace(fold, rows, source)
         return Run(source=source, format="tensorflow-timeline", trace=trace)
     section = parse_section(chrome.section, source=source)
-    is_placed_only = section.placed and not any(e.ph == "X" for e in chrome.events)
-    trace = (
-        _placed_trace(section)
-        if is_placed_only
-        else _trace(chrome.events, rows, source)
-    )
+    is_placed_only = section.placed and not fold.has_ops
+    trace = _placed_trace(section) if is_placed_only else _trace(fold, rows, source)
     trace = dataclasses.replace(
         trace, notices=(*trace.notices, *_capture_notices(section))
     )
@@ -81,45 +87,16 @@ def parse_timeline(data: bytes, *, source: str) -> Run:
     )
 
 
-def _row_labels(events: list[Event]) -> dict[Any, str]:
-    """Return row number to label."""
-    return {
-        event.pid: label
-        for event in events
-        if event.ph == "M" and event.name == "process_name"
-        if isinstance(event.args, dict)
-        if isinstance(label := event.args.get("name"), str)
-    }
-
-
-def _trace(events: list[Event], rows: dict[Any, str], source: str) -> Trace:
-    columns: dict[str, list[Any]] = {name: [] for name in (*OPS_SCHEMA, "tid")}
-    skipped: collections.Counter[str] = collections.Counter()
-    for event in events:
-        if event.ph != "X" or event.pid not in rows:
-            skipped[_kind_of(event)] += 1
-            continue
-        start_us, duration_us = _microseconds(event.ts), _microseconds(event.dur)
-        if start_us is None or duration_us is None or duration_us < 0:
-            skipped["op without a usable time"] += 1
-            continue
-        args = event.args if isinstance(event.args, dict) else {}
-        op_type = _text(args.get("op")) or _text(event.name)
-        columns["name"].append(_text(args.get("name")) or op_type)
-        columns["op_type"].append(op_type)
-        columns["row"].append(rows[event.pid])
-        columns["start_us"].append(start_us)
-        columns["duration_us"].append(duration_us)
-        columns["inputs"].append(_inputs(args))
-        columns["tid"].append(f"{event.pid}\n{event.tid}")
-    if not columns["name"]:
+def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
+    skipped = fold.skipped(rows)
+    table, origin_us = _table(fold.take_ops(rows))
+    if table.is_empty():
         message = (
-            f"{source}: no op among {len(events)} events; only a Session step run "
+            f"{source}: no op among {fold.n_events} events; only a Session step run "
             "with FULL_TRACE records ops"
         )
         raise NoOpsError(message)
-    origin_us = min(columns["start_us"])
-    return Trace(ops=_table(columns, origin_us), origin_us=origin_us, skipped=skipped)
+    return Trace(ops=table, origin_us=origin_us, skipped=skipped)
 
 
 def _capture_notices(section: RunSection) -> Iterator[Notice]:
@@ -148,51 +125,61 @@ def _placed_trace(section: RunSection) -> Trace:
     None of them has a time: all start at 0 and last no time.
     """
     nodes = {node.name: node for node in section.nodes}
-    columns: dict[str, list[Any]] = {name: [] for name in (*OPS_SCHEMA, "tid")}
-    for device, members in section.placed.items():
-        for name in members:
-            node = nodes.get(name)
-            columns["name"].append(name)
-            columns["op_type"].append(node.op if node else "")
-            columns["row"].append(device)
-            columns["start_us"].append(0)
-            columns["duration_us"].append(0)
-            columns["inputs"].append(list(node.inputs) if node else [])
-            columns["tid"].append("")
-    return Trace(ops=_table(columns, origin_us=0))
-
-
-def _table(columns: dict[str, list[Any]], origin_us: int) -> pl.DataFrame:
-    rows = {label: (_device_of(label), _row_kind(label)) for label in columns["row"]}
-    table = pl.DataFrame(
+    placed = [
+        (name, device) for device, names in section.placed.items() for name in names
+    ]
+    found = [nodes.get(name) for name, _ in placed]
+    ops = pl.DataFrame(
         {
-            "name": columns["name"],
-            "op_type": columns["op_type"],
-            "row": columns["row"],
-            "start_us": columns["start_us"],
-            "duration_us": columns["duration_us"],
-            "inputs": pl.Series(columns["inputs"], dtype=pl.List(pl.String)),
-            "tid": columns["tid"],
-        }
+            "name": [name for name, _ in placed],
+            "op_type": [node.op if node else "" for node in found],
+            "row": [device for _, device in placed],
+            "lane": 0,
+            "start_us": 0,
+            "duration_us": 0,
+            "inputs": [
+                SEPARATOR.join(node.inputs) if node and node.inputs else None
+                for node in found
+            ],
+        },
+        schema_overrides={"inputs": pl.String},
     )
-    return (
-        table.with_columns(
-            device=pl.col("row").replace_strict({r: d for r, (d, _) in rows.items()}),
+    return Trace(ops=_table(ops)[0])
+
+
+def _table(ops: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Return the ops as :data:`OPS_SCHEMA` has them, and when the first one started.
+
+    Args:
+        ops: ``name``, ``op_type``, ``row``, ``lane``, ``start_us``, ``duration_us``
+            and ``inputs``, joined; rows and lanes as the file numbers them.
+    """
+    origin_us = int(ops["start_us"].min() or 0)  # type: ignore[arg-type]
+    rows = {row: (_device_of(row), _row_kind(row)) for row in ops["row"].unique()}
+    ops = ops.sort("start_us", maintain_order=True)
+    ops = (
+        # By first use, so that neither pids nor tids show through.
+        ops.with_columns(
+            start_us=pl.col("start_us") - origin_us,
             row_kind=pl.when(pl.col("op_type") == _RECEIVED)
             .then(pl.lit(RowKind.RECEIVE))
             .otherwise(
                 pl.col("row").replace_strict({r: k for r, (_, k) in rows.items()})
             ),
-            start_us=pl.col("start_us") - origin_us,
-            step=pl.lit(0, pl.Int32),
         )
-        .sort("start_us", maintain_order=True)
-        # By first use, so that neither pids nor tids show through.
         .with_row_index("first_use")
-        .with_columns(pl.col("first_use").min().over("row", "tid", "row_kind"))
-        .with_columns(lane=pl.col("first_use").rank("dense").over("row") - 1)
-        .select(pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
+        .with_columns(lane=pl.col("first_use").min().over("row", "lane", "row_kind"))
+        .drop("first_use")
+        .with_columns(lane=pl.col("lane").rank("dense").over("row") - 1)
     )
+    devices = {row: device for row, (device, _) in rows.items()}
+    ops = ops.with_columns(
+        device=pl.col("row").replace_strict(devices), step=pl.lit(0, pl.Int32)
+    )
+    # Last, for lists are what takes most memory while a table is rearranged.
+    ops = ops.with_columns(inputs=pl.col("inputs").str.split(SEPARATOR).fill_null([]))
+    columns = (pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
+    return ops.select(columns), origin_us
 
 
 def _device_of(row: str) -> str:
@@ -217,63 +204,19 @@ def _row_kind(row: str) -> RowKind:
     return RowKind.OTHER
 
 
-def _inputs(args: dict[str, Any]) -> list[str]:
-    """Return ``input0``, ``input1``, … in argument order."""
-    found: list[str] = []
-    while isinstance(tensor := args.get(f"input{len(found)}"), str):
-        found.append(tensor)
-    return found
-
-
-def _microseconds(value: object) -> int | None:
-    """Return a time as whole microseconds; None when it is no usable number."""
-    # bool is an int to isinstance, but true is no timestamp.
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not math.isfinite(value) or abs(value) >= _LATEST_US:
-        return None
-    return round(value)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _kind_of(event: Event) -> str:
-    if event.ph == "M":
-        return "row label"
-    return {"s": "flow arrow", "t": "flow arrow", "C": "counter"}.get(
-        event.ph or "", event.cat or "other"
-    )
-
-
-def _wrong_kind(
-    chrome: ChromeTrace, labels: dict[Any, str], source: str
-) -> TraceFormatError:
+def _wrong_kind(chrome: ChromeTrace, fold: Fold, source: str) -> TraceFormatError:
     """Return the error for a readable trace that is no timeline of TensorFlow."""
     found = "a Chrome trace without rows named '… Compute'"
     advice = "capture a step with `placement-viz capture`"
-    if not chrome.events:
+    labels = fold.labels.values()
+    if not fold.n_events:
         found = "JSON without traceEvents"
     elif chrome.is_kineto:
         found, advice = "a PyTorch profiler trace", "it has no TensorFlow ops to place"
-    elif any(label.startswith(("/host:", "/device:")) for label in labels.values()):
+    elif any(label.startswith(("/host:", "/device:")) for label in labels):
         found = "a profiler trace, which does not record the device of logical ops"
-    elif _is_horovod(chrome.events):
+    elif fold.is_horovod:
         found = "a Horovod or BytePS timeline, which records tensors, not devices"
     return TraceFormatError(
         f"{source}: expected a TensorFlow timeline, found {found}; {advice}"
-    )
-
-
-def _is_horovod(events: list[Event]) -> bool:
-    phases = {"NEGOTIATE_ALLREDUCE", "NEGOTIATE_BROADCAST", "ALLREDUCE", "PUSH", "PULL"}
-    return any(
-        isinstance(e.name, str) and (e.name in phases or e.name.startswith("NCCL_"))
-        for e in events
     )
