@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_viz import TraceError, parse_run
 from placement_viz.parser.events import ChromeTrace, Event
 from placement_viz.parser.stream import EventStream, IrregularError
-from tests.builders import event, timeline
+from tests.builders import device, event, timeline
 
 #: Looks like the end of an event and the beginning of the next.
 TRAP = '}, {"ph": "X"'
@@ -61,12 +62,10 @@ def test_pieces_make_no_difference(found, size, indent, layout):
         b"",
         b"{}",
         b'{"placement_viz": {}, "traceEvents": [{"ph": "X"}]}',
-        b'{"traceEvents": [{"ph": "X"}',
         b'{"traceEvents": [{"ph": "X"}], "traceEvents": [{"ph": "M"}]}',
         b'{"traceEvents": [{"ph": "X"}]} and more',
         b'[{"ph": "X"}] and more',
         b'[{"ph": 1}]',
-        b'[{"ph": "X", "ts": NaN}]',
     ],
 )
 @pytest.mark.parametrize("size", [1, 9, 1000])
@@ -74,6 +73,67 @@ def test_what_is_irregular_is_said(data, size):
     """Damage and other layouts are left to the reader of the whole text."""
     with pytest.raises(IrregularError):
         streamed(data, size)
+
+
+ROW = {
+    "ph": "M",
+    "name": "process_name",
+    "pid": 1,
+    "args": {"name": f"{device('CPU:0')} Compute"},
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize(("head", "tail"), [("[", "]"), ('{"traceEvents": [', "]}")])
+def test_a_cut_off_timeline_is_read_up_to_the_cut(head, tail, indent):
+    """Wherever it is cut, what is whole is there, and the damage is named."""
+    found = [ROW, *(event(f"op{i}", inputs=["a}", '"', TRAP]) for i in range(3))]
+    text, ends = head, []
+    for each in found:
+        text += json.dumps(each, indent=indent)
+        ends.append(len(text))
+        text += ", "
+    text = text.removesuffix(", ") + tail
+    for cut in range(len(text) + 1):
+        whole = [f"op{i}" for i, end in enumerate(ends[1:]) if end <= cut]
+        if not whole:
+            with pytest.raises(TraceError):
+                parse_run(text[:cut].encode(), source="x")
+            continue
+        trace = parse_run(text[:cut].encode(), source="x").trace
+        assert trace.ops["name"].to_list() == whole
+        # An array of events may lack its end, says the format.
+        is_between = any(end <= cut <= end + 2 for end in ends)
+        is_complete = cut == len(text) or (head == "[" and is_between)
+        assert [notice.code for notice in trace.notices] == ["cut-off"] * (
+            not is_complete
+        )
+
+
+@pytest.mark.parametrize(
+    ("damage", "n_ops"),
+    [
+        ('"ts": NaN', 2),
+        ('"ts": -Infinity', 2),
+        ('"ts": 1, "name": "a\tb"', 3),
+        ('"ts": 1, "ph": 7', 2),
+        ('"ts": 1, "cat": "Op', 2),
+        ('"ts": {}', 2),
+        ('"ts": 1 nonsense', 2),
+    ],
+)
+def test_a_damaged_event_costs_itself_alone(damage, n_ops):
+    """One event that cannot be read leaves the others, and is counted."""
+    lines = [json.dumps(each) for each in (ROW, *(event(f"op{i}") for i in range(3)))]
+    lines[2] = lines[2].replace('"ts": 100', damage)
+    text = '{"traceEvents": [\n' + ",\n".join(lines) + "\n]}"
+
+    trace = parse_run(text.encode(), source="x").trace
+
+    assert trace.ops.height == n_ops
+    is_noticed = [notice.code for notice in trace.notices] == ["unreadable-events"]
+    is_counted = trace.skipped.get("op without a usable time") == 1
+    assert is_noticed + is_counted == 3 - n_ops
 
 
 def test_a_stream_holds_no_more_than_it_must():

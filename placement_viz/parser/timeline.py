@@ -53,12 +53,17 @@ def read_timeline(open_pieces: Callable[[], Iterator[bytes]], *, source: str) ->
     try:
         for batch in stream.batches():
             fold.add(batch)
-        chrome = stream.rest
+        if stream.notices and not fold.has_ops:
+            # Then the damage is the news, and not that there is no op.
+            raise IrregularError
+        chrome, notices = stream.rest, tuple(stream.notices)
     except IrregularError:
-        fold = Fold()
+        fold, notices = Fold(), ()
         chrome = parse_events(b"".join(open_pieces()), source=source)
         fold.add(chrome.events)
-    return _run(fold, chrome, source)
+    run = _run(fold, chrome, source)
+    trace = dataclasses.replace(run.trace, notices=(*notices, *run.trace.notices))
+    return dataclasses.replace(run, trace=trace)
 
 
 def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
