@@ -1,11 +1,12 @@
 """Steps that are calls of a ``tf.function``, captured from real scripts."""
 
+import gzip
 import re
 
 import pytest
 
 from placement_viz import analyze_run, names
-from placement_viz.parser import load_run
+from placement_viz.parser import load_run, parse_run
 from tests.scripts import EAGER, TAPE_STEP, last_line
 
 pytestmark = pytest.mark.tensorflow
@@ -402,3 +403,15 @@ def test_several_calls_are_captured(script, capture, tmp_path):
     stats = config_pb2.RunMetadata.FromString(raw).step_stats.dev_stats
     n_ops = sum(len(device.node_stats) for device in stats)
     assert n_ops == runs[0].trace.ops.height
+    # Read on their own they are the same run, in every form that they are kept in.
+    metadata = config_pb2.RunMetadata.FromString(raw)
+    for data in (
+        raw,
+        gzip.compress(raw),
+        metadata.step_stats.SerializeToString(),
+        str(metadata).encode(),
+        str(metadata.step_stats).encode(),
+    ):
+        same = parse_run(data, source="raw")
+        assert same.format == "tensorflow-step-stats"
+        assert same.trace.ops.equals(runs[0].trace.ops)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -15,7 +16,10 @@ ENTRIES = (
     else []
 )
 TIMELINES = [e["file"] for e in ENTRIES if e["kind"] == "tf1-timeline"]
-OTHERS = [e["file"] for e in ENTRIES if e["kind"] != "tf1-timeline"]
+STEP_STATS = [e["file"] for e in ENTRIES if e["kind"] == "RunMetadata"]
+OTHERS = [
+    e["file"] for e in ENTRIES if e["kind"] not in {"tf1-timeline", "RunMetadata"}
+]
 
 pytestmark = pytest.mark.skipif(not ENTRIES, reason="the corpus is not here")
 
@@ -76,3 +80,16 @@ def test_a_file_of_another_kind_is_refused_in_one_line(name):
 
     assert str(caught.value).startswith(f"{CORPUS / name}: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", STEP_STATS)
+def test_step_stats_hold_what_their_text_shows(name):
+    """Every node of every device is an op, counted without reading the message."""
+    text = (CORPUS / name).read_text()
+
+    run = load_run(CORPUS / name)
+
+    assert run.format == "tensorflow-step-stats"
+    n_ops = len(re.findall(r"^\s*node_stats \{", text, re.MULTILINE))
+    assert run.trace.ops.height == n_ops

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Callable, Iterator
 
 from placement_viz.model import Run
-from placement_viz.parser import files, graphdef, timeline
+from placement_viz.parser import files, graphdef, step_stats, timeline
 
 __all__ = ["load_run", "parse_run"]
 
@@ -22,8 +23,9 @@ def load_run(
     """Return the run that a file records.
 
     Args:
-        path: A TensorFlow timeline or a run file, plain or gzipped; recognised by
-            its content, not by its name.
+        path: A TensorFlow timeline, a run file, or RunMetadata or StepStats (binary
+            or text, which need TensorFlow), plain or gzipped; recognised by its
+            content, not by its name.
         graph: A GraphDef (``.pb`` or ``.pbtxt``) of the program, for a timeline
             that carries none.
 
@@ -32,7 +34,7 @@ def load_run(
         NoOpsError: It is a trace in which no op ran.
     """
     path = pathlib.Path(path)
-    run = timeline.read_timeline(lambda: files.open_pieces(path), source=str(path))
+    run = _read(lambda: files.open_pieces(path), source=str(path))
     if graph is None:
         return run
     return dataclasses.replace(run, graph=graphdef.load_graph(pathlib.Path(graph)))
@@ -50,7 +52,20 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
         TraceFormatError: The data cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    return timeline.read_timeline(
+    return _read(
         lambda: files.pieces_of(data, source=source, limit_bytes=limit_bytes),
         source=source,
     )
+
+
+def _read(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
+    """Return the run in a text or message of any known kind."""
+    head = next(open_pieces(), b"")
+    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+    if is_json or not step_stats.is_step_stats(head):
+        return timeline.read_timeline(open_pieces, source=source)
+    trace = step_stats.timeline_of(b"".join(open_pieces()), source=source)
+    run = timeline.read_timeline(
+        lambda: files.pieces_of(trace, source=source), source=source
+    )
+    return dataclasses.replace(run, format="tensorflow-step-stats")
