@@ -27,8 +27,9 @@ trace_events = st.lists(
 
 
 def in_pieces(data, size):
-    """Return ``data`` cut every ``size`` bytes."""
-    return [data[start : start + size] for start in range(0, len(data), size)]
+    """Return ``data`` cut every ``size`` bytes, and an empty piece after each."""
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    return [each for piece in pieces for each in (piece, b"")]
 
 
 def streamed(data, size):

@@ -177,13 +177,14 @@ class FunctionWatch:
         return result
 
     def _keep(self, step: TrainingStep, snapshot: Snapshot) -> None:
-        is_last_chance = snapshot.number < self._selection.schedule.first
+        # Replayed only if no later call comes: this one is kept for want of better.
+        is_early = snapshot.number < self._selection.schedule.first
         try:
             with self._selection.aside():
-                kept = snapshot if is_last_chance else snapshot.finished()
+                kept = snapshot if is_early else snapshot.finished()
         except Exception as error:  # noqa: BLE001 - the training must go on
             self._selection.give_up(error)
             return
-        if not is_last_chance:
+        if not is_early:
             self._selection.time_no_more()
         self._selection.keep(step, kept)

@@ -64,7 +64,9 @@ def _read(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
     is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
     if is_json or not step_stats.is_step_stats(head):
         return timeline.read_timeline(open_pieces, source=source)
-    trace = step_stats.timeline_of(b"".join(open_pieces()), source=source)
+    trace = step_stats.timeline_of(
+        files.whole(open_pieces(), source=source), source=source
+    )
     run = timeline.read_timeline(
         lambda: files.pieces_of(trace, source=source), source=source
     )

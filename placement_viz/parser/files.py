@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from placement_viz.errors import TraceFormatError
 from placement_viz.units import format_bytes
 
-__all__ = ["LIMIT_BYTES", "open_pieces", "pieces_of"]
+__all__ = ["LIMIT_BYTES", "open_pieces", "pieces_of", "whole"]
 
-#: The largest content that is read. A timeline of a million ops has 0.7 GB, or 2 GB
-#: with memory objects; more than this does not fit beside its own table.
-LIMIT_BYTES = 4 * 2**30
+#: The largest content that is read piece by piece. A timeline of a million ops has
+#: 0.7 GB, or 2 GB with memory objects, and its table a quarter of a GB.
+LIMIT_BYTES = 16 * 2**30
+#: The largest content that is read at once, where its layout leaves no other way.
+WHOLE_LIMIT_BYTES = 4 * 2**30
 
 _GZIP_MAGIC = b"\x1f\x8b"
 #: How much is read and unpacked at a time.
@@ -33,6 +35,21 @@ def open_pieces(
     return _unpacked(_read(path), source=str(path), limit_bytes=limit_bytes)
 
 
+def whole(pieces: Iterable[bytes], *, source: str) -> bytes:
+    """Return all ``pieces`` in one.
+
+    Raises:
+        TraceFormatError: They are larger than :data:`WHOLE_LIMIT_BYTES` together.
+    """
+    found, n_bytes = [], 0
+    for piece in pieces:
+        n_bytes += len(piece)
+        if n_bytes > WHOLE_LIMIT_BYTES:
+            raise _too_large(source, WHOLE_LIMIT_BYTES)
+        found.append(piece)
+    return b"".join(found)
+
+
 def pieces_of(
     data: bytes, *, source: str, limit_bytes: int = LIMIT_BYTES
 ) -> Iterator[bytes]:
@@ -41,11 +58,11 @@ def pieces_of(
     Raises:
         TraceFormatError: It is damaged, or larger than ``limit_bytes``.
     """
-    whole = (
+    pieces = (
         data[start : start + _PIECE_BYTES]
         for start in range(0, len(data), _PIECE_BYTES)
     )
-    return _unpacked(whole, source=source, limit_bytes=limit_bytes)
+    return _unpacked(pieces, source=source, limit_bytes=limit_bytes)
 
 
 def _read(path: pathlib.Path) -> Iterator[bytes]:

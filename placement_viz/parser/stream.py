@@ -55,11 +55,11 @@ class EventStream:
         """Read nothing yet.
 
         Args:
-            pieces: The text, in order, cut anywhere.
+            pieces: The text, in order, cut anywhere; some may be empty.
         """
         self.rest = ChromeTrace()
         self.notices: list[Notice] = []
-        self._pieces = iter(pieces)
+        self._pieces = filter(None, pieces)
         self._is_array = False
         self._has_events = False
         self._n_bytes = 0

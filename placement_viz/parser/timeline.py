@@ -25,6 +25,7 @@ from placement_viz import names
 from placement_viz.errors import NoOpsError, TraceFormatError
 from placement_viz.model import OPS_SCHEMA, Graph, Notice, RowKind, Run, Trace
 from placement_viz.parser.events import ChromeTrace, parse_events, parse_section
+from placement_viz.parser.files import whole
 from placement_viz.parser.fold import SEPARATOR, Fold
 from placement_viz.parser.stream import EventStream, IrregularError
 from placement_viz.schema import RunSection
@@ -59,7 +60,7 @@ def read_timeline(open_pieces: Callable[[], Iterator[bytes]], *, source: str) ->
         chrome, notices = stream.rest, tuple(stream.notices)
     except IrregularError:
         fold, notices = Fold(), ()
-        chrome = parse_events(b"".join(open_pieces()), source=source)
+        chrome = parse_events(whole(open_pieces(), source=source), source=source)
         fold.add(chrome.events)
     run = _run(fold, chrome, source)
     trace = dataclasses.replace(run.trace, notices=(*notices, *run.trace.notices))
