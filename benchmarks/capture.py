@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 __all__ = ["bench_capture"]
 
-_ROUNDS = 5
+_ROUNDS = 9
 
 #: The steps after those that are traced or timed for the record.
 _MEASURE = """
@@ -62,12 +61,14 @@ def bench_capture() -> None:
                 plain.append(_step_seconds([str(path)]))
                 capture = ["-m", "placement_viz.capture", "--out", folder, str(path)]
                 captured.append(_step_seconds(capture))
+        # A process is slowed down by its neighbours, and never made faster.
+        ratio = min(captured) / min(plain)
         pairs = zip(captured, plain, strict=True)
         ratios = sorted(after / before for after, before in pairs)
         print(
-            f"{kind}: 200 untraced steps captured / plain: "
-            f"{statistics.median(ratios):.3f} (from {ratios[0]:.3f} to "
-            f"{ratios[-1]:.3f}; a step takes {min(plain) * 1e6:.0f} µs)",
+            f"{kind}: 200 untraced steps captured / plain: {ratio:.3f}, the best of "
+            f"each (pairs from {ratios[0]:.3f} to {ratios[-1]:.3f}; a step takes "
+            f"{min(plain) * 1e6:.0f} µs)",
             flush=True,
         )
 
