@@ -33,6 +33,7 @@ def is_run_or_trace_error(data):
 
 @given(st.binary(max_size=200))
 @example(b"[null]")
+@example(b"\n\x0a\x00")
 @example(b'{"traceEvents":[{"args":[]}]}')
 def test_any_bytes_give_a_run_or_a_trace_error(data):
     """Nothing but a TraceError of one line ever leaves the parser."""

@@ -137,6 +137,21 @@ def test_a_damaged_event_costs_itself_alone(damage, n_ops):
     assert is_noticed + is_counted == 3 - n_ops
 
 
+@pytest.mark.parametrize("n_nodes", [0, 2000])
+def test_damage_is_named_whatever_follows(n_nodes):
+    """A graph that fills many pieces does not make the reader forget the damage."""
+    nodes = [{"name": f"node{i}"} for i in range(n_nodes)]
+    found = (event("good"), event("bad", dur={}), event("better"))
+    data = timeline(*found, placement_viz={"nodes": nodes})
+    stream = EventStream(in_pieces(data, 5000))
+
+    names = [each.args["name"] for batch in stream.batches() for each in batch]
+
+    assert names == [f"{device('CPU:0')} Compute", "good", "better"]
+    assert [notice.code for notice in stream.notices] == ["unreadable-events"]
+    assert stream.rest.has_section
+
+
 def test_a_stream_holds_no_more_than_it_must():
     """Of a long trace only the events at hand are in memory."""
     data = timeline(*(event(f"op{i}") for i in range(500)))

@@ -52,16 +52,28 @@ def salvage(text: bytes) -> Salvaged:
     found = Salvaged([])
     start = 0
     for between in BOUNDARY.finditer(text):
-        _add(found, text[start : between.start() + 1], start)
+        stop = between.start() + 1
+        event = _read(text[start:stop])
+        if event is not None:
+            found.events.append(event)
+        elif _scan(found, text, start, stop) is not None:
+            # It cannot be read; or else the array ends in it, and more follows.
+            _count(found, start)
+        if found.end is not None:
+            return found
         start = between.end()
-    _read_last(found, text, start)
+    found.cut_at = _scan(found, text, start, len(text))
     return found
 
 
-def _read_last(found: Salvaged, text: bytes, start: int) -> None:
-    """Read from ``start`` what nothing divides: the last event, or all in one."""
+def _scan(found: Salvaged, text: bytes, start: int, stop: int) -> int | None:
+    """Read what nothing divides: an event or none, and maybe the end of the array.
+
+    Returns:
+        Where an event begins that is still open at ``stop``; None when none is.
+    """
     depth, begin = 0, start
-    for token in _TOKEN.finditer(text, start):
+    for token in _TOKEN.finditer(text, start, stop):
         mark = token[0]
         if mark in {b"{", b"["}:
             begin = token.start() if depth == 0 else begin
@@ -69,19 +81,19 @@ def _read_last(found: Salvaged, text: bytes, start: int) -> None:
         elif mark in {b"}", b"]"} and depth:
             depth -= 1
             if depth == 0:
-                _add(found, text[begin : token.end()], begin)
+                event = _read(text[begin : token.end()])
+                if event is None:
+                    _count(found, begin)
+                else:
+                    found.events.append(event)
         elif mark == b"]":
             found.end = token.end()
-            return
-    if depth:
-        found.cut_at = begin
+            return None
+    return begin if depth else None
 
 
-def _add(found: Salvaged, text: bytes, position: int) -> None:
-    event = _read(text)
-    if event is not None:
-        found.events.append(event)
-        return
+def _count(found: Salvaged, position: int) -> None:
+    """Count an event that cannot be read."""
     if not found.n_unreadable:
         found.first_unreadable = position
     found.n_unreadable += 1

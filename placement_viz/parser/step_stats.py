@@ -16,8 +16,9 @@ __all__ = ["is_step_stats", "timeline_of"]
 _TEXT = re.compile(
     rb"\s*(?:#[^\n]*\n\s*)*(?:step_stats|dev_stats|partition_graphs|cost_graph)\s*[:{]"
 )
-#: The first field of both messages, in binary.
-_BINARY = b"\x0a"
+#: The first field of both messages, in binary, and somewhere after it a device. Nobody
+#: should wait for TensorFlow because a file begins with an empty line.
+_BINARY = re.compile(rb"\n.*/(?:job|device|host|gpu|cpu):", re.DOTALL)
 
 
 def is_step_stats(head: bytes) -> bool:
@@ -26,7 +27,7 @@ def is_step_stats(head: bytes) -> bool:
     Args:
         head: A piece of it; no JSON.
     """
-    return head.startswith(_BINARY) or _TEXT.match(head) is not None
+    return any(kind.match(head) for kind in (_BINARY, _TEXT))
 
 
 def timeline_of(data: bytes, *, source: str) -> bytes:

@@ -73,26 +73,26 @@ class EventStream:
             IrregularError: See the module; batches so far are to be forgotten.
         """
         buffer = self._after_head()
-        while piece := next(self._pieces, b""):
+        end = None
+        while end is None and (piece := next(self._pieces, b"")):
             n_known = len(buffer)
             buffer += piece
             cut = _last_boundary(buffer, n_known)
             if cut is None:
                 continue
+            # What looks like a boundary may be beyond the array.
             events, end = self._read(buffer[:cut])
             yield events
-            if end is not None:
-                # What looked like a boundary was beyond the array.
-                self._n_bytes += end
-                self._finish(buffer[end:])
-                return
-            self._n_bytes += cut + 1
-            buffer = buffer[cut + 1 :]
-        events, end = self._read(buffer)
-        yield events
+            if end is None:
+                self._n_bytes += cut + 1
+                buffer = buffer[cut + 1 :]
+        if end is None:
+            events, end = self._read(buffer)
+            yield events
         if end is not None or self._is_array:
-            self._n_bytes += len(buffer) if end is None else end
-            self._finish(buffer[end:] if end is not None else b"")
+            end = len(buffer) if end is None else end
+            self._n_bytes += end
+            self._finish(buffer[end:])
         elif not any(notice.code == _CUT_OFF for notice in self.notices):
             self._note_cut(len(buffer))
         self._note_unreadable()
