@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
 import polars as pl
@@ -16,6 +17,12 @@ SAMPLES = ROOT / "traces"
 CORPUS = ROOT.parent / "shared" / "corpus"
 
 TASK = "/job:localhost/replica:0/task:0"
+
+
+def environment():
+    """Return the environment of a process that is to find the package."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def device(short):

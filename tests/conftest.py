@@ -1,6 +1,5 @@
 """Switches and fixtures that all tests share."""
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -8,7 +7,7 @@ import textwrap
 import pytest
 
 from placement_viz.parser import load_run
-from tests.builders import ROOT
+from tests.builders import ROOT, environment
 
 GOLDEN = ROOT / "tests" / "golden"
 
@@ -48,14 +47,12 @@ def script(tmp_path):
 @pytest.fixture
 def python(tmp_path):
     """Return a function that runs Python in the scripts' folder."""
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
     def run(*arguments):
         return subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
-            env=environment,
+            env=environment(),
             capture_output=True,
             text=True,
             check=False,

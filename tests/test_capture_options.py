@@ -15,7 +15,7 @@ from placement_viz.capture.section import lacks_kernels
 from placement_viz.capture.steps import Schedule
 from placement_viz.parser import load_run
 from placement_viz.schema import DeviceRecord, GpuRecord
-from tests.builders import ROOT
+from tests.builders import ROOT, environment
 from tests.scripts import EAGER, HEAD, TAPE_STEP, TWO_DEVICES, last_line
 
 tensorflow = pytest.mark.tensorflow
@@ -189,14 +189,12 @@ def test_a_module_runs_as_python_runs_it(body, script, python, capture, tmp_path
 def test_a_signal_ends_it_as_it_ends_a_script(number, script, tmp_path):
     """Who waits for the process sees the same signal with and without capture."""
     name = script("import time; print('ready', flush=True); time.sleep(60)")
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     codes = []
     for before in ((), ("-m", "placement_viz.capture")):
         with subprocess.Popen(
             [sys.executable, *before, name],
             cwd=tmp_path,
-            env=environment,
+            env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         ) as process:

@@ -1,4 +1,3 @@
-import os
 import re
 import subprocess
 import sys
@@ -7,7 +6,7 @@ import pytest
 
 from placement_viz import analyze_run, load_run
 from placement_viz.commands import SUBCOMMANDS
-from tests.builders import ROOT, SAMPLES
+from tests.builders import ROOT, SAMPLES, environment
 
 README = (ROOT / "README.md").read_text()
 
@@ -65,11 +64,8 @@ def test_the_examples_for_own_code_run(tmp_path):
     page = (ROOT / "docs" / "capture.md").read_text()
     [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "example.py").write_text(example)
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-
     subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, env=environment, check=True
+        [sys.executable, "example.py"], cwd=tmp_path, env=environment(), check=True
     )
 
     files = sorted((tmp_path / "runs").iterdir())

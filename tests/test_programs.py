@@ -1,5 +1,4 @@
 import json
-import os
 import re
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import pytest
 
 from placement_viz import analyze_run, names
 from placement_viz.parser import load_run
-from tests.builders import ROOT
+from tests.builders import ROOT, environment
 
 pytestmark = pytest.mark.tensorflow
 
@@ -34,12 +33,10 @@ CAPTURED = {
 
 def run(*command):
     """Run Python in the repository and return its standard output."""
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     return subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         stdout=subprocess.PIPE,
         text=True,
         check=True,

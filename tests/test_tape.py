@@ -3,7 +3,6 @@
 import contextlib
 import json
 import operator
-import os
 import subprocess
 import sys
 
@@ -11,7 +10,7 @@ import pytest
 
 from placement_viz.capture import colocation
 from placement_viz.errors import CaptureError
-from tests.builders import ROOT
+from tests.builders import ROOT, environment
 
 pytestmark = pytest.mark.tensorflow
 
@@ -35,12 +34,10 @@ MODELS = (
 @pytest.fixture(scope="module")
 def outcomes():
     """Return what came of each model, all run in one process of their own."""
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     printed = subprocess.run(
         [sys.executable, "-m", "tests.tape_models"],
         cwd=ROOT,
-        env=environment,
+        env=environment(),
         stdout=subprocess.PIPE,
         text=True,
         check=True,

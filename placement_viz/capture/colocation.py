@@ -31,8 +31,7 @@ def colocated_gradients() -> Iterator[None]:
 
     It acts when a graph is built: a ``tf.function`` must be called for the first time
     inside the block, and keeps its placement afterwards. Not reached are gradients
-    taken outside any ``tf.function``, for eager ops belong to no graph, and the bodies
-    of loops and branches, which TensorFlow places as a whole.
+    taken outside any ``tf.function``, for eager ops belong to no graph.
 
     Example:
         >>> with placement_viz.colocated_gradients():

@@ -62,6 +62,8 @@ class HandleKind(enum.Enum):
     VARIABLE = "variable"
     ITERATOR = "iterator"
     UNUSED = "unused"
+    #: What cannot be followed.
+    OPAQUE = "opaque"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,11 +79,6 @@ class InputHandle:
     kind: HandleKind
     consumer: Any = None
     variable: Any = None
-
-    @property
-    def is_opaque(self) -> bool:
-        """Return whether it is used in a way that cannot be followed."""
-        return self.kind is HandleKind.UNUSED and self.consumer is not None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -158,7 +155,7 @@ def _examine_handle(tensor: Any) -> InputHandle:
     variable = variable_type(tensor)
     if variable is not None:
         return InputHandle(HandleKind.VARIABLE, users[0], variable)
-    return InputHandle(HandleKind.UNUSED, users[0])
+    return InputHandle(HandleKind.OPAQUE, users[0])
 
 
 def variable_type(tensor: Any) -> Any:
@@ -172,7 +169,7 @@ def variable_type(tensor: Any) -> Any:
 
 
 def _handle_obstacle(handle: InputHandle) -> str:
-    if handle.is_opaque:
+    if handle.kind is HandleKind.OPAQUE:
         return _needs(handle.consumer)
     if handle.kind is HandleKind.ITERATOR:
         kinds = {dtype.name for dtype in handle.consumer.get_attr("output_types")}

@@ -68,7 +68,6 @@ class FunctionWatch:
             weakref.WeakKeyDictionary()
         )
         self._current = _Current()
-        self._is_watching = True
 
     def attach_functions(self, module: ModuleType, patches: Patches) -> None:
         """Start to note which function is called."""
@@ -77,10 +76,6 @@ class FunctionWatch:
     def attach_concrete(self, module: ModuleType, patches: Patches) -> None:
         """Start to watch the calls that run a function."""
         patches.replace(module.ConcreteFunction, "_call_flat", self._watching_calls)
-
-    def stop(self) -> None:
-        """Leave all further calls alone."""
-        self._is_watching = False
 
     def _watching_functions(self, call: Callable[..., Any]) -> Callable[..., Any]:
         current = self._current
@@ -109,7 +104,7 @@ class FunctionWatch:
                 return call(function, arguments[:n], arguments[n:], *rest)
 
             if (
-                not (self._is_watching and self._selection.is_watching)
+                not self._selection.is_watching
                 # A call inside another function's graph.
                 or not context.executing_eagerly()
             ):
@@ -143,8 +138,9 @@ class FunctionWatch:
             known = KnownFunction(graph)
             try:
                 known.is_training = self._is_training(graph)
-                known.inputs = examine(graph)
-                known.is_compiled = function.function_def.attr[COMPILED].b
+                if known.is_training:
+                    known.inputs = examine(graph)
+                    known.is_compiled = function.function_def.attr[COMPILED].b
             except Exception as error:  # noqa: BLE001 - the training must go on
                 self._selection.failure = self._selection.failure or error
                 known.is_training = False

@@ -6,6 +6,7 @@ The notes are taken where gradients are built, by :mod:`graph_gradients` for
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import weakref
@@ -14,7 +15,13 @@ from typing import Any
 
 from placement_viz.capture.sources import current_stack
 
-__all__ = ["Forward", "GradientNotes", "default_graph", "position_in"]
+__all__ = [
+    "Forward",
+    "GradientNotes",
+    "default_graph",
+    "position_in",
+    "requested_scope",
+]
 
 #: For graphs that were imported: the scopes in which TensorFlow puts gradient ops.
 _GRADIENT_NAME = re.compile(r"(?:^|/)(?:gradients(?:_\d+)?|gradient_tape)/|_grad/")
@@ -124,6 +131,14 @@ def default_graph() -> Any:
     from tensorflow.python.framework import ops  # noqa: PLC0415
 
     return ops.get_default_graph()
+
+
+def requested_scope(op: Any, graph: Any) -> contextlib.AbstractContextManager[Any]:
+    """Return the scope in which ``graph`` builds the gradient of another graph's op.
+
+    No colocation constraint can reach that op; the device it asks for can be had.
+    """
+    return graph.device(op.device) if op.device else contextlib.nullcontext()
 
 
 def position_in(graph: Any) -> int:

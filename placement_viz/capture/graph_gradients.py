@@ -17,6 +17,7 @@ from placement_viz.capture.gradients import (
     GradientNotes,
     default_graph,
     position_in,
+    requested_scope,
 )
 from placement_viz.capture.patches import Patches
 
@@ -87,9 +88,9 @@ class GraphGradients:
 
     def _requested_device(self, op: Any, graph: Any) -> Any:
         """Return the device scope for a gradient in another graph than its op."""
-        if not self._colocate or op.graph is graph or not op.device:
+        if not self._colocate or op.graph is graph:
             return contextlib.nullcontext()
-        return graph.device(op.device)
+        return requested_scope(op, graph)
 
     def _noting_loop(self, add: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(add)

@@ -59,8 +59,9 @@ class Hooks:
         self._is_colocating = colocate
         self._patches = Patches()
         self._call_off: Callable[[], None] = lambda: None
-        self._sessions = SessionWatch(self.notes, selection, pattern)
-        self._functions = FunctionWatch(self.notes, selection, pattern, is_dry=is_dry)
+        self._selection = selection
+        sessions = SessionWatch(self.notes, selection, pattern)
+        functions = FunctionWatch(self.notes, selection, pattern, is_dry=is_dry)
         graphs = GraphGradients(self.notes, colocate=colocate)
         tapes = TapeGradients(self.notes, colocate=colocate)
 
@@ -72,9 +73,9 @@ class Hooks:
         self._actions = {
             GRADIENT_MODULE: graphs.attach,
             TAPE_MODULE: attach_tapes,
-            SESSION_MODULE: self._sessions.attach,
-            FUNCTION_MODULE: self._functions.attach_functions,
-            CONCRETE_MODULE: self._functions.attach_concrete,
+            SESSION_MODULE: sessions.attach,
+            FUNCTION_MODULE: functions.attach_functions,
+            CONCRETE_MODULE: functions.attach_concrete,
         }
 
     def attach_when_imported(self) -> None:
@@ -101,6 +102,5 @@ class Hooks:
     def stop(self) -> None:
         """Leave all further steps alone, and take the hooks out."""
         self._call_off()
-        self._sessions.stop()
-        self._functions.stop()
+        self._selection.stop()
         self._patches.undo()

@@ -23,11 +23,11 @@ from placement_viz.capture.section import run_section
 from placement_viz.capture.steps import Schedule, StepSelection
 from placement_viz.capture.tape_gradients import TAPE_MODULE
 from placement_viz.capture.tracing import TracedStep
-from placement_viz.errors import CaptureError
+from placement_viz.errors import CaptureError, one_line
 from placement_viz.schema import RunSection
 from placement_viz.units import format_count, format_us
 
-__all__ = ["CaptureSettings", "Recorder", "one_line"]
+__all__ = ["CaptureSettings", "Recorder"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,8 +231,3 @@ def _extent(metadata: Any, section: RunSection) -> str:
         untraced = format_us(statistics.median(section.step_times_us))
         extent += f"; {format_us(section.traced_step_us)} traced, {untraced} untraced"
     return extent
-
-
-def one_line(error: Exception) -> str:
-    """Return an error as one line of text."""
-    return " ".join(f"{type(error).__name__}: {error}".split())

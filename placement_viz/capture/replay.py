@@ -24,7 +24,7 @@ from placement_viz.capture.function_inputs import (
 from placement_viz.capture.inlining import FlatGraph
 from placement_viz.capture.tracing import TracedStep, session_devices, tracing_options
 
-__all__ = ["OWN_SCOPE", "imported", "replay"]
+__all__ = ["OWN_SCOPE", "imported", "replay", "silence"]
 
 #: Scope of the nodes that only hand the copies in.
 OWN_SCOPE = "placement_viz_inputs/"
@@ -56,7 +56,7 @@ def imported(
     nodes = {node.name: node for node in definition.node}
     for position, name in enumerate(flat.inputs):
         handle, device = inputs.handles.get(position), devices.get(position, "")
-        if handle is not None and not handle.is_opaque:
+        if handle is not None:
             _make_handle(nodes[name], handle, device)
         elif _is_resident(nodes[name], device):
             _make_resident(definition, nodes[name], device)
@@ -141,6 +141,8 @@ def replay(
 
 def _make_handle(node: Any, handle: InputHandle, device: str) -> None:
     """Turn the node of an input into one that makes a handle of the session's own."""
+    if handle.kind is HandleKind.OPAQUE:
+        return
     attributes = {
         key: handle.consumer.node_def.attr[key]
         for key in ("output_types", "output_shapes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from placement_viz.capture.machine import described, machine_record
 from placement_viz.capture.program import Program
 from placement_viz.capture.replay import OWN_SCOPE
 from placement_viz.capture.sources import SourceLines
-from placement_viz.capture.tracing import TRANSFERS, TracedStep
+from placement_viz.capture.tracing import TracedStep, placed_nodes
 from placement_viz.schema import DeviceRecord, GraphNode, RunSection
 from placement_viz.units import format_count
 from placement_viz.version import __version__
@@ -44,9 +43,9 @@ def run_section(
     known = _GradientFacts(notes)
     nodes = tuple(_nodes(step, known, sources))
     facts = step.function
-    placed = _placed(metadata)
+    placed = list(placed_nodes(metadata.partition_graphs))
     if facts is not None and not facts.is_replayed:
-        placed = _by_device(facts.placed)
+        placed = list(facts.placed.items())
     machine = machine_record()
     return RunSection(
         schema=schema.SCHEMA_VERSION,
@@ -64,9 +63,9 @@ def run_section(
         devices=described(step.devices),
         nodes=nodes,
         kernels=_kernels(nodes, step.devices),
-        placed=placed,
+        placed=_by_device(placed),
         inner_forward=inner_forward_ops(
-            itertools.chain.from_iterable(placed.values()),
+            (node for node, _ in placed),
             _lookup(step),
             known.forward_of,
         ),
@@ -76,11 +75,13 @@ def run_section(
         traced_step_us=step.duration_us,
         function=facts.name if facts else "",
         is_replayed=bool(facts and facts.is_replayed),
-        remarks=tuple(_remarks(step, metadata)),
+        remarks=tuple(_remarks(step, metadata, dict(placed))),
     )
 
 
-def _remarks(step: TracedStep, metadata: Any) -> Iterator[str]:
+def _remarks(
+    step: TracedStep, metadata: Any, placed: Mapping[str, str]
+) -> Iterator[str]:
     """Yield what a reader must know of how the step was traced."""
     if lacks_kernels(step.devices, metadata.step_stats):
         yield (
@@ -94,7 +95,7 @@ def _remarks(step: TracedStep, metadata: Any) -> Iterator[str]:
         return
     yield from facts.remarks
     if facts.is_replayed:
-        yield from _moved_by_replay(facts.placed, metadata)
+        yield from _moved_by_replay(facts.placed, placed)
 
 
 def lacks_kernels(devices: Iterable[DeviceRecord], step_stats: Any) -> bool:
@@ -110,8 +111,10 @@ def lacks_kernels(devices: Iterable[DeviceRecord], step_stats: Any) -> bool:
     return has_gpu and is_used and not any("stream" in row for row in rows)
 
 
-def _moved_by_replay(placed: Mapping[str, str], metadata: Any) -> Iterator[str]:
-    here = {node: d for d, nodes in _placed(metadata).items() for node in nodes}
+def _moved_by_replay(
+    placed: Mapping[str, str], here: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what the replay (``here``) has elsewhere than the program's own call."""
     # Numbers that TensorFlow makes up on the way differ from run to run.
     common = [node for node in here if node in placed and not _MADE_UP.search(node)]
     moved = [node for node in common if here[node] != placed[node]]
@@ -254,18 +257,9 @@ def _kernels(
     return found
 
 
-def _placed(metadata: Any) -> dict[str, tuple[str, ...]]:
+def _by_device(placed: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     members: dict[str, list[str]] = {}
-    for partition in metadata.partition_graphs:
-        for node in partition.node:
-            if node.op not in TRANSFERS:
-                members.setdefault(node.device, []).append(node.name)
-    return {device: tuple(found) for device, found in members.items()}
-
-
-def _by_device(placed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    members: dict[str, list[str]] = {}
-    for node, device in placed.items():
+    for node, device in placed:
         members.setdefault(device, []).append(node)
     return {device: tuple(found) for device, found in members.items()}
 

@@ -64,7 +64,6 @@ class SessionWatch:
         self._fetch_sets: weakref.WeakKeyDictionary[
             Any, dict[tuple[str, ...], _FetchSet]
         ] = weakref.WeakKeyDictionary()
-        self._is_watching = True
         self._plain_run: Callable[..., Any]
 
     def attach(self, session_module: ModuleType, patches: Patches) -> None:
@@ -73,10 +72,6 @@ class SessionWatch:
         patches.replace(
             session_module.BaseSession, "make_callable", self._watching_callables
         )
-
-    def stop(self) -> None:
-        """Leave all further runs alone."""
-        self._is_watching = False
 
     def _watching_runs(self, run: Callable[..., Any]) -> Callable[..., Any]:
         self._plain_run = run
@@ -90,7 +85,7 @@ class SessionWatch:
             run_metadata: Any = None,
         ) -> Any:
             call = Call(run, session, fetches, feed_dict, options, run_metadata)
-            if not (self._is_watching and self._selection.is_watching):
+            if not self._selection.is_watching:
                 return call.plainly()
             return self._observe(call)
 
@@ -119,7 +114,7 @@ class SessionWatch:
 
             @functools.wraps(plain)
             def watched_callable(options: Any = None, run_metadata: Any = None) -> Any:
-                if not (self._is_watching and self._selection.is_watching):
+                if not self._selection.is_watching:
                     given = {"options": options, "run_metadata": run_metadata}
                     return plain(**(given if accept_options else {}))
                 return self._observe(

@@ -15,8 +15,8 @@ from placement_viz.capture.function_inputs import (
 )
 from placement_viz.capture.inlining import FlatGraph, flatten
 from placement_viz.capture.replay import imported, replay, silence
-from placement_viz.capture.tracing import TRANSFERS, FunctionFacts, TracedStep
-from placement_viz.errors import CaptureError
+from placement_viz.capture.tracing import FunctionFacts, TracedStep, placed_nodes
+from placement_viz.errors import CaptureError, one_line
 from placement_viz.schema import DeviceRecord
 from placement_viz.units import format_count
 
@@ -58,7 +58,12 @@ class KnownFunction:
         running.enable_graph_collection()
         try:
             yield
-            self.placed = _placement(running.export_run_metadata())
+            graphs = running.export_run_metadata().function_graphs
+            self.placed = {
+                node: device
+                for graph in graphs
+                for node, device in placed_nodes(graph.partition_graphs)
+            }
         finally:
             running.disable_graph_collection()
 
@@ -176,7 +181,7 @@ class Snapshot:
             try:
                 step = replay(flat, self.known.inputs, self.values, self.number)
             except Exception as error:  # noqa: BLE001 - the placement is known still
-                reason = f"the replay failed with {_one_line(error)}"
+                reason = f"the replay failed with {one_line(error)}"
             else:
                 return self._with_facts(step, flat, remarks, is_replayed=True)
         step = self._placement_only(flat, reason)
@@ -219,16 +224,6 @@ class Snapshot:
         return dataclasses.replace(step, function=facts)
 
 
-def _placement(metadata: Any) -> dict[str, str]:
-    return {
-        node.name: node.device
-        for function in metadata.function_graphs
-        for partition in function.partition_graphs
-        for node in partition.node
-        if node.op not in TRANSFERS
-    }
-
-
 def _left_out(silenced: Mapping[str, int]) -> list[str]:
     if not silenced:
         return []
@@ -251,7 +246,3 @@ def _logical_devices() -> tuple[DeviceRecord, ...]:
 
 def _device_of(tensor: Any) -> str:
     return str(getattr(tensor, "device", "") or "")
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -86,6 +86,7 @@ class StepSelection:
         self._has_all_times = False
         self._is_complete = False
         self._is_given_up = False
+        self._is_stopped = False
         self._own = _Own()
 
     @property
@@ -97,7 +98,7 @@ class StepSelection:
     def is_watching(self) -> bool:
         """Return whether a run that starts now may have to be traced or timed."""
         is_over = self._is_complete or (self._is_given_up and not self.kept)
-        return not is_over and not self._own.is_running
+        return not (is_over or self._is_stopped or self._own.is_running)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -107,6 +108,10 @@ class StepSelection:
             yield
         finally:
             self._own.is_running = False
+
+    def stop(self) -> None:
+        """Leave all further runs alone."""
+        self._is_stopped = True
 
     def begin(self, step: TrainingStep) -> int:
         """Count a run of ``step`` and return its number."""

@@ -23,6 +23,7 @@ from placement_viz.capture.gradients import (
     GradientNotes,
     default_graph,
     position_in,
+    requested_scope,
 )
 from placement_viz.capture.patches import Patches
 
@@ -213,7 +214,7 @@ class TapeGradients:
         if not self._colocate:
             return contextlib.nullcontext()
         if op.graph is not graph:
-            return graph.device(op.device) if op.device else contextlib.nullcontext()
+            return requested_scope(op, graph)
         # The scope of tf.gradients: it leaves aside any device scope around the call.
         return graph._colocate_with_for_gradient(op, None, ignore_existing=True)  # noqa: SLF001
 

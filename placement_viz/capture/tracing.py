@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from placement_viz.capture.fetches import fetched_elements, names_of
@@ -11,12 +11,12 @@ from placement_viz.capture.inlining import FlatGraph
 from placement_viz.schema import DeviceRecord
 
 __all__ = [
-    "TRANSFERS",
     "Call",
     "FunctionFacts",
     "TracedStep",
     "hand_over",
     "is_of_the_program",
+    "placed_nodes",
     "session_devices",
     "traced_step",
     "tracing_options",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 #: Op types with which partitions talk to each other; no part of the program.
-TRANSFERS = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
+_TRANSFERS = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,6 +139,14 @@ def is_of_the_program(error: Exception) -> bool:
     return isinstance(error, errors_impl.OpError) and (
         error.op is not None or error.node_def is not None or "{{node" in error.message
     )
+
+
+def placed_nodes(partition_graphs: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Yield each node of the program with the device it was put on."""
+    for partition in partition_graphs:
+        for node in partition.node:
+            if node.op not in _TRANSFERS:
+                yield node.name, node.device
 
 
 def traced_step(call: Call, metadata: Any, number: int, duration_us: int) -> TracedStep:

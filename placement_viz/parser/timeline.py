@@ -132,7 +132,7 @@ def _placed_trace(section: RunSection) -> Trace:
     """
     nodes = {node.name: node for node in section.nodes}
     placed = [
-        (name, device) for device, names in section.placed.items() for name in names
+        (name, device) for device, members in section.placed.items() for name in members
     ]
     found = [nodes.get(name) for name, _ in placed]
     ops = pl.DataFrame(

@@ -100,7 +100,7 @@ def _trace(model: Model, *, colocate: bool) -> _Traced:
             session.run(start)
             for _ in range(_TRACED_RUN):
                 session.run(step.fetches, step.feeds)
-            watch.stop()
+            selection.stop()
             kept = selection.kept
             traced = kept[-1] if kept else _trace_unrecognised(session, step)
     metadata = config_pb2.RunMetadata.FromString(traced.metadata)
