@@ -25,7 +25,6 @@ __all__ = [
     "TraceError",
     "TraceFormatError",
     "UnknownNameError",
-    "one_line",
 ]
 
 
@@ -60,8 +59,3 @@ class UnknownNameError(PlacementVizError):
 
 class CaptureError(PlacementVizError):
     """A training step that could not be captured."""
-
-
-def one_line(error: Exception) -> str:
-    """Return somebody else's error, with its kind, as one line of text."""
-    return " ".join(f"{type(error).__name__}: {error}".split())

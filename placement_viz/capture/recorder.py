@@ -22,8 +22,8 @@ from placement_viz.capture.run_file import (
 from placement_viz.capture.section import run_section
 from placement_viz.capture.steps import Schedule, StepSelection
 from placement_viz.capture.tape_gradients import TAPE_MODULE
-from placement_viz.capture.tracing import TracedStep
-from placement_viz.errors import CaptureError, one_line
+from placement_viz.capture.tracing import TracedStep, one_line
+from placement_viz.errors import CaptureError
 from placement_viz.schema import RunSection
 from placement_viz.units import format_count, format_us
 

@@ -15,8 +15,13 @@ from placement_viz.capture.function_inputs import (
 )
 from placement_viz.capture.inlining import FlatGraph, flatten
 from placement_viz.capture.replay import imported, replay, silence
-from placement_viz.capture.tracing import FunctionFacts, TracedStep, placed_nodes
-from placement_viz.errors import CaptureError, one_line
+from placement_viz.capture.tracing import (
+    FunctionFacts,
+    TracedStep,
+    one_line,
+    placed_nodes,
+)
+from placement_viz.errors import CaptureError
 from placement_viz.schema import DeviceRecord
 from placement_viz.units import format_count
 

@@ -16,6 +16,7 @@ __all__ = [
     "TracedStep",
     "hand_over",
     "is_of_the_program",
+    "one_line",
     "placed_nodes",
     "session_devices",
     "traced_step",
@@ -139,6 +140,11 @@ def is_of_the_program(error: Exception) -> bool:
     return isinstance(error, errors_impl.OpError) and (
         error.op is not None or error.node_def is not None or "{{node" in error.message
     )
+
+
+def one_line(error: Exception) -> str:
+    """Return an error of somebody else, with its kind, as one line of text."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def placed_nodes(partition_graphs: Iterable[Any]) -> Iterator[tuple[str, str]]:
