@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from placement_viz.parser.events import Event
+from placement_viz.parser.table import SEPARATOR
 
-__all__ = ["SEPARATOR", "Fold"]
+__all__ = ["Fold"]
 
 # Times beyond this cannot be differences of real clocks and overflow an int64 sum.
 _LATEST_US = 1 << 61
@@ -19,9 +20,6 @@ _LATEST_US = 1 << 61
 _HOROVOD = frozenset(
     {"NEGOTIATE_ALLREDUCE", "NEGOTIATE_BROADCAST", "ALLREDUCE", "PUSH", "PULL"}
 )
-#: Between the tensors in a text of several. TensorFlow's names cannot have it; in
-#: somebody else's it is shown as what cannot be shown.
-SEPARATOR = "\x1f"
 #: The most inputs that are looked for in one comparison; few ops have more.
 _MAX_USUAL = 16
 #: Number of inputs to the keys of an op with so many, as TensorFlow writes them.

@@ -23,18 +23,17 @@ import polars as pl
 
 from placement_viz import names
 from placement_viz.errors import NoOpsError, TraceFormatError
-from placement_viz.model import OPS_SCHEMA, Graph, Notice, RowKind, Run, Trace
+from placement_viz.model import Graph, Notice, RowKind, Run, Trace
 from placement_viz.parser.events import ChromeTrace, parse_events, parse_section
 from placement_viz.parser.files import whole
-from placement_viz.parser.fold import SEPARATOR, Fold
+from placement_viz.parser.fold import Fold
 from placement_viz.parser.stream import EventStream, IrregularError
+from placement_viz.parser.table import SEPARATOR, Row, ops_table
 from placement_viz.schema import RunSection
 
 __all__ = ["read_timeline"]
 
 _COMPUTE = " Compute"
-#: Not an op of the graph: a worker logs it for each tensor it gets from another task.
-_RECEIVED = "RecvTensor"
 _TRACER_PART = re.compile("/stream:|/memcpy")
 
 
@@ -154,38 +153,9 @@ def _placed_trace(section: RunSection) -> Trace:
 
 
 def _table(ops: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return the ops as :data:`OPS_SCHEMA` has them, and when the first one started.
-
-    Args:
-        ops: ``name``, ``op_type``, ``row``, ``lane``, ``start_us``, ``duration_us``
-            and ``inputs``, joined; rows and lanes as the file numbers them.
-    """
-    origin_us = int(ops["start_us"].min() or 0)  # type: ignore[arg-type]
-    rows = {row: (_device_of(row), _row_kind(row)) for row in ops["row"].unique()}
-    ops = ops.sort("start_us", maintain_order=True)
-    ops = (
-        # By first use, so that neither pids nor tids show through.
-        ops.with_columns(
-            start_us=pl.col("start_us") - origin_us,
-            row_kind=pl.when(pl.col("op_type") == _RECEIVED)
-            .then(pl.lit(RowKind.RECEIVE))
-            .otherwise(
-                pl.col("row").replace_strict({r: k for r, (_, k) in rows.items()})
-            ),
-        )
-        .with_row_index("first_use")
-        .with_columns(lane=pl.col("first_use").min().over("row", "lane", "row_kind"))
-        .drop("first_use")
-        .with_columns(lane=pl.col("lane").rank("dense").over("row") - 1)
-    )
-    devices = {row: device for row, (device, _) in rows.items()}
-    ops = ops.with_columns(
-        device=pl.col("row").replace_strict(devices), step=pl.lit(0, pl.Int32)
-    )
-    # Last, for lists are what takes most memory while a table is rearranged.
-    ops = ops.with_columns(inputs=pl.col("inputs").str.split(SEPARATOR).fill_null([]))
-    columns = (pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
-    return ops.select(columns), origin_us
+    """Return the ops of TensorFlow's rows, and when the first one started."""
+    rows = {row: Row(_device_of(row), _row_kind(row)) for row in ops["row"].unique()}
+    return ops_table(ops, rows)
 
 
 def _device_of(row: str) -> str:
