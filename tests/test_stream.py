@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from placement_viz import TraceError, parse_run
 from placement_viz.parser.events import ChromeTrace, Event
+from placement_viz.parser.fold import Fold
 from placement_viz.parser.stream import EventStream, IrregularError
 from tests.builders import device, event, timeline
 
@@ -32,10 +33,21 @@ def in_pieces(data, size):
     return [each for piece in pieces for each in (piece, b"")]
 
 
+def folded(batches):
+    """Return the columns of events, and what else is known of them."""
+    fold = Fold()
+    for batch in batches:
+        fold.add(batch)
+    rows = {pid: str(pid) for pid in (None, 0, 1, 2, "1", 1.5)}
+    return fold.skipped(rows), fold.labels, fold.take_ops(rows).rows(), fold.n_events
+
+
 def streamed(data, size):
-    """Return the events of a stream, and what stands beside them."""
+    """Return the columns of the events of a stream, and what stands beside them."""
     stream = EventStream(in_pieces(data, size))
-    return [event for batch in stream.batches() for event in batch], stream.rest
+    columns = folded(stream.batches())
+    stream.finish()
+    return columns, stream.rest
 
 
 @given(
@@ -51,9 +63,9 @@ def test_pieces_make_no_difference(found, size, indent, layout):
         content["placement_viz"] = {"nodes": [{"name": "a"}, {"name": TRAP}]}
     data = json.dumps(content, indent=indent).encode()
 
-    events, rest = streamed(data, size)
+    columns, rest = streamed(data, size)
 
-    assert events == msgspec.json.decode(json.dumps(found), type=list[Event])
+    assert columns == folded([msgspec.json.decode(json.dumps(found), type=list[Event])])
     assert rest.has_section == (layout == "with section")
 
 
@@ -145,9 +157,10 @@ def test_damage_is_named_whatever_follows(n_nodes):
     data = timeline(*found, placement_viz={"nodes": nodes})
     stream = EventStream(in_pieces(data, 5000))
 
-    names = [each.args["name"] for batch in stream.batches() for each in batch]
+    names = folded(stream.batches())[2]
+    stream.finish()
 
-    assert names == [f"{device('CPU:0')} Compute", "good", "better"]
+    assert [name for name, *_ in names] == ["good", "better"]
     assert [notice.code for notice in stream.notices] == ["unreadable-events"]
     assert stream.rest.has_section
 

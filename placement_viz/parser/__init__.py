@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator
 
 from placement_viz.model import Run
 from placement_viz.parser import files, graphdef, step_stats, timeline
+from placement_viz.parser.files import Content
 
 __all__ = ["load_run", "parse_run"]
 
@@ -34,7 +34,7 @@ def load_run(
         NoOpsError: It is a trace in which no op ran.
     """
     path = pathlib.Path(path)
-    run = _read(lambda: files.open_pieces(path), source=str(path))
+    run = _read(files.content_of_file(path))
     if graph is None:
         return run
     return dataclasses.replace(run, graph=graphdef.load_graph(pathlib.Path(graph)))
@@ -52,22 +52,15 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
         TraceFormatError: The data cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    return _read(
-        lambda: files.pieces_of(data, source=source, limit_bytes=limit_bytes),
-        source=source,
-    )
+    return _read(files.content_of(data, source=source, limit_bytes=limit_bytes))
 
 
-def _read(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
+def _read(content: Content) -> Run:
     """Return the run in a text or message of any known kind."""
-    head = next(open_pieces(), b"")
+    head = content.head()
     is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
     if is_json or not step_stats.is_step_stats(head):
-        return timeline.read_timeline(open_pieces, source=source)
-    trace = step_stats.timeline_of(
-        files.whole(open_pieces(), source=source), source=source
-    )
-    run = timeline.read_timeline(
-        lambda: files.pieces_of(trace, source=source), source=source
-    )
+        return timeline.read_timeline(content)
+    trace = step_stats.timeline_of(content.whole(), source=content.source)
+    run = timeline.read_timeline(files.content_of(trace, source=content.source))
     return dataclasses.replace(run, format="tensorflow-step-stats")

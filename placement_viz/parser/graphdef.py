@@ -27,7 +27,7 @@ def load_graph(path: pathlib.Path) -> Graph:
     Raises:
         TraceFormatError: It is no GraphDef, or TensorFlow is not installed.
     """
-    data = files.whole(files.open_pieces(path), source=str(path))
+    data = files.content_of_file(path).whole()
     try:
         from google.protobuf import message, text_format  # noqa: PLC0415 - heavy
         from tensorflow.core.framework import graph_pb2  # noqa: PLC0415 - heavy

@@ -15,7 +15,7 @@ __all__ = ["BOUNDARY", "Salvaged", "salvage"]
 #: The end of one event and the beginning of the next: an object ends and another
 #: begins with one of the keys that Chrome's format knows. Inside a string the quote
 #: before such a key would be escaped.
-BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|pid|cat|ts)")')
+BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|pid|cat|ts|tid|dur|id|args)")')
 
 #: What opens and closes, and strings, in which neither counts. A string ends with its
 #: line at the latest, so that one lost quote does not turn the whole file inside out.

@@ -13,18 +13,20 @@ elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from placement_viz.model import Notice
+from placement_viz.parser import usual
 from placement_viz.parser.events import ChromeTrace, Event
 from placement_viz.parser.salvage import BOUNDARY, salvage
 from placement_viz.units import format_count
 
-__all__ = ["EventStream", "IrregularError"]
+__all__ = ["CUT_OFF", "EventStream", "IrregularError"]
 
-_CUT_OFF = "cut-off"
+CUT_OFF = "cut-off"
 
 #: How far back a boundary is looked for at first; events are shorter than that.
 _REACH_BYTES = 1 << 16
@@ -35,8 +37,9 @@ _HEAD = re.compile(
 _HEAD_BYTES = 4096
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
-_EVENTS = msgspec.json.Decoder(list[Event])
 _REST = msgspec.json.Decoder(ChromeTrace)
+_ESCAPED_CONTROL = b"\\u001"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class IrregularError(Exception):
@@ -47,55 +50,109 @@ class EventStream:
     """A trace, as far as it was read.
 
     Attributes:
-        rest: What stands beside the events, once all batches were taken.
+        rest: What stands beside the events, once all was read.
         notices: What was damaged and how it was read.
+        end: Where the array of events ended, in bytes; None while it has not.
+        has_damage: Whether an event could not be read.
     """
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[bytes], *, start: int = 0) -> None:
         """Read nothing yet.
 
         Args:
             pieces: The text, in order, cut anywhere; some may be empty.
+            start: Where in the file it begins, in bytes; if not at its start, then
+                with an event.
         """
         self.rest = ChromeTrace()
         self.notices: list[Notice] = []
+        self.end: int | None = None
         self._pieces = filter(None, pieces)
+        self._start = self._n_bytes = start
+        self._buffer = b""
         self._is_array = False
         self._has_events = False
-        self._n_bytes = 0
         self._n_unreadable = 0
         self._first_unreadable = 0
 
-    def batches(self) -> Iterator[list[Event]]:
-        """Yield the events in the order of the file.
+    @property
+    def has_damage(self) -> bool:
+        """Return whether an event could not be read."""
+        return bool(self._n_unreadable or self.notices)
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Yield the events in the order of the file, of either kind of event.
 
         Raises:
             IrregularError: See the module; batches so far are to be forgotten.
         """
-        buffer = self._after_head()
-        end = None
-        while end is None and (piece := next(self._pieces, b"")):
-            n_known = len(buffer)
-            buffer += piece
-            cut = _last_boundary(buffer, n_known)
-            if cut is None:
-                continue
-            # What looks like a boundary may be beyond the array.
-            events, end = self._read(buffer[:cut])
+        self._buffer = b"" if self._start else self._after_head()
+        for text in self._cut():
+            events, end = self._read(text)
             yield events
-            if end is None:
-                self._n_bytes += cut + 1
-                buffer = buffer[cut + 1 :]
-        if end is None:
-            events, end = self._read(buffer)
-            yield events
-        if end is not None or self._is_array:
-            end = len(buffer) if end is None else end
-            self._n_bytes += end
-            self._finish(buffer[end:])
-        elif not any(notice.code == _CUT_OFF for notice in self.notices):
-            self._note_cut(len(buffer))
-        self._note_unreadable()
+            if end is not None:
+                # What looked like a boundary was beyond the array.
+                self._buffer = text[1 + end : -1] + b"," + self._buffer
+                self.end = self._n_bytes = self._n_bytes + end
+                return
+            self._n_bytes += len(text) - 1
+        events, end = self._read(b"".join((b"[", self._buffer, b"]")))
+        yield events
+        if end is not None:
+            self._buffer = self._buffer[end:]
+            self.end = self._n_bytes = self._n_bytes + end
+
+    def finish(self) -> None:
+        """Read what follows the array, and note what is missing.
+
+        Raises:
+            IrregularError: See the module.
+        """
+        if self.end is not None or self._is_array:
+            tail = self._buffer if self.end is not None else b""
+            self.read_rest((tail, *self._pieces))
+        elif not any(notice.code == CUT_OFF for notice in self.notices):
+            self._note_cut(len(self._buffer))
+        if self._n_unreadable:
+            self.notices.append(
+                Notice(
+                    "unreadable-events",
+                    f"{format_count(self._n_unreadable, 'event')} could not be read "
+                    f"and left out, the first at byte {self._first_unreadable:,}",
+                )
+            )
+
+    def read_rest(self, pieces: Iterable[bytes]) -> None:
+        """Read what stands beside the events, behind them.
+
+        Args:
+            pieces: All that follows the array.
+
+        Raises:
+            IrregularError: See the module.
+        """
+        text = b"".join(pieces).strip()
+        if self._is_array:
+            if text:
+                raise IrregularError
+            return
+        if not text:
+            self._note_cut(0)
+            return
+        if not text.startswith((b",", b"}")):
+            raise IrregularError
+        try:
+            self.rest = _REST.decode(b"{" + text.removeprefix(b",").lstrip())
+        except _UNREADABLE as error:
+            if "truncated" not in str(error):
+                raise IrregularError from error
+            message = (
+                "the file was cut off behind its events, so the graph that may have "
+                "been there is lost"
+            )
+            self.notices.append(Notice(CUT_OFF, message))
+        if self.rest.events:
+            raise IrregularError
 
     def _after_head(self) -> bytes:
         """Return what follows the bracket before the first event."""
@@ -111,12 +168,29 @@ class EventStream:
         self._n_bytes = found.end()
         return head[found.end() :]
 
-    def _read(self, text: bytes) -> tuple[list[Event], int | None]:
-        """Return the events in ``text``, and where it goes on after their array."""
+    def _cut(self) -> Iterator[bytes]:
+        """Yield arrays of whole events, and keep what follows the last of them."""
+        for piece in self._pieces:
+            before, self._buffer = self._buffer, piece
+            cut = _last_boundary(piece, 0)
+            if cut is None:
+                self._buffer = before + piece
+                cut, before = _last_boundary(self._buffer, len(before)), b""
+            if cut is not None:
+                text = b"".join((b"[", before, self._buffer[:cut], b"]"))
+                self._buffer = self._buffer[cut + 1 :]
+                yield text
+
+    def _read(self, text: bytes) -> tuple[list[Any], int | None]:
+        """Return the events in ``text``, and where it goes on after their array.
+
+        Args:
+            text: An array of events; behind them may be its own end, and more.
+        """
         try:
             events, end = _decode(text)
         except IrregularError:
-            found = salvage(text)
+            found = salvage(text[1:-1])
             # Where nothing at all can be read, the damage is not what is wrong.
             if not found.events and not self._has_events:
                 raise
@@ -131,58 +205,19 @@ class EventStream:
             raise IrregularError
         return events, end
 
-    def _finish(self, text: bytes) -> None:
-        """Read what follows the array."""
-        text = b"".join((text, *self._pieces)).strip()
-        if self._is_array:
-            if text:
-                raise IrregularError
-            return
-        if not text:
-            self._note_cut(0)
-            return
-        if not text.startswith((b",", b"}")):
-            raise IrregularError
-        try:
-            self.rest = _REST.decode(b"{" + text.removeprefix(b",").lstrip())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if "truncated" not in str(error):
-                raise IrregularError from error
-            self.notices.append(
-                Notice(
-                    _CUT_OFF,
-                    "the file was cut off behind its events, so the graph that may "
-                    "have been there is lost",
-                )
-            )
-        if self.rest.events:
-            raise IrregularError
-
     def _note_cut(self, position: int) -> None:
-        self.notices.append(
-            Notice(
-                _CUT_OFF,
-                f"the file was cut off at byte {self._n_bytes + position:,}: the "
-                "events before that were read, what came after is lost",
-            )
+        message = (
+            f"the file was cut off at byte {self._n_bytes + position:,}: the events "
+            "before that were read, what came after is lost"
         )
-
-    def _note_unreadable(self) -> None:
-        if self._n_unreadable:
-            self.notices.append(
-                Notice(
-                    "unreadable-events",
-                    f"{format_count(self._n_unreadable, 'event')} could not be read "
-                    f"and left out, the first at byte {self._first_unreadable:,}",
-                )
-            )
+        self.notices.append(Notice(CUT_OFF, message))
 
 
 def _last_boundary(buffer: bytes, n_known: int) -> int | None:
     """Return where the last event in ``buffer`` that is surely whole ends.
 
     Args:
-        buffer: Begins with an event.
+        buffer: Begins with an event, or in one.
         n_known: How much of it was looked at before.
     """
     reach = _REACH_BYTES
@@ -196,19 +231,34 @@ def _last_boundary(buffer: bytes, n_known: int) -> int | None:
         reach *= 16
 
 
-def _decode(text: bytes) -> tuple[list[Event], int | None]:
+def _decode(text: bytes) -> tuple[list[Any], int | None]:
     """Return the events in ``text``, and where it goes on after their array.
 
     Args:
-        text: Events with commas between; maybe the end of their array, and more.
+        text: An array of events; behind them may be its own end, and more.
     """
-    for closing in (b"]", b""):
-        try:
-            return _EVENTS.decode(b"[" + text + closing), None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            found = _TRAILING.search(str(error))
-            if found is not None:
-                # It counts the bytes up to and with the first that is too many.
-                end = int(found[1]) - 1
-                return _EVENTS.decode((b"[" + text)[:end]), end - 1
+    decoders: list[Callable[[bytes], list[Any]]] = [usual.decode, _GENERAL]
+    # What separates inputs in a column can only be in a name in this spelling.
+    if _ESCAPED_CONTROL in text:
+        decoders = [_GENERAL]
+    for decode in decoders:
+        if found := _decode_with(decode, text):
+            return found
     raise IrregularError
+
+
+_GENERAL: Callable[[bytes], list[Event]] = msgspec.json.Decoder(list[Event]).decode
+
+
+def _decode_with(
+    decode: Callable[[bytes], list[Any]], text: bytes
+) -> tuple[list[Any], int | None] | None:
+    try:
+        return decode(text), None
+    except _UNREADABLE as error:
+        found = _TRAILING.search(str(error))
+        if found is None:
+            return None
+        # It counts the bytes up to and with the first that is too many.
+        end = int(found[1]) - 1
+        return decode(text[:end]), end - 1

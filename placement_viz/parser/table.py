@@ -14,6 +14,8 @@ __all__ = ["SEPARATOR", "Row", "ops_table"]
 #: Between the tensors in a text of several. TensorFlow's names cannot have it; in
 #: somebody else's it is shown as what cannot be shown.
 SEPARATOR = "\x1f"
+#: How many ops' inputs are taken apart at a time.
+_SLICE = 1 << 16
 #: Not an op of the graph: a worker logs it for each tensor it gets from another task.
 _RECEIVED = "RecvTensor"
 
@@ -45,22 +47,41 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
     devices = {label: row.device for label, row in rows.items()}
     if "step" not in ops.columns:
         ops = ops.with_columns(step=pl.lit(0, pl.Int32))
+    # Step by step, each giving up what it replaces: of a large trace nothing may be in
+    # memory twice.
     ops = ops.sort("start_us", maintain_order=True)
-    ops = (
-        # By first use, so that neither pids nor tids show through.
-        ops.with_columns(
-            start_us=pl.col("start_us") - origin_us,
-            row_kind=pl.when(pl.col("op_type") == _RECEIVED)
-            .then(pl.lit(RowKind.RECEIVE))
-            .otherwise(pl.col("row").replace_strict(kinds)),
-        )
-        .with_row_index("first_use")
-        .with_columns(lane=pl.col("first_use").min().over("row", "lane", "row_kind"))
-        .drop("first_use")
-        .with_columns(lane=pl.col("lane").rank("dense").over("row") - 1)
+    ops = ops.with_columns(
+        start_us=pl.col("start_us") - origin_us,
+        row_kind=pl.when(pl.col("op_type") == _RECEIVED)
+        .then(pl.lit(RowKind.RECEIVE))
+        .otherwise(pl.col("row").replace_strict(kinds)),
     )
+    ops = ops.with_columns(lane=_lanes(ops.select("row", "lane", "row_kind")))
+    ops = ops.with_columns(inputs=_separated(ops["inputs"]))
     ops = ops.with_columns(device=pl.col("row").replace_strict(devices))
-    # Last, for lists are what takes most memory while a table is rearranged.
-    ops = ops.with_columns(inputs=pl.col("inputs").str.split(SEPARATOR).fill_null([]))
     columns = (pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
     return ops.select(columns), origin_us
+
+
+def _lanes(ops: pl.DataFrame) -> pl.Series:
+    """Return lanes numbered from 0 in each row by first use.
+
+    So neither pids nor tids show through.
+    """
+    lane = ["row", "lane", "row_kind"]
+    numbered = (
+        ops.with_row_index("first_use")
+        .group_by(lane)
+        .agg(pl.col("first_use").min())
+        .with_columns(number=pl.col("first_use").rank("dense").over("row") - 1)
+    )
+    return ops.join(numbered, on=lane, how="left", maintain_order="left")["number"]
+
+
+def _separated(joined: pl.Series) -> pl.Series:
+    """Return the texts in each text; none for null."""
+    pieces = [
+        joined.slice(start, _SLICE).str.split(SEPARATOR).fill_null([])
+        for start in range(0, max(1, len(joined)), _SLICE)
+    ]
+    return pl.concat(pieces)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -24,10 +24,10 @@ import polars as pl
 from placement_viz import names
 from placement_viz.errors import NoOpsError, TraceFormatError
 from placement_viz.model import Graph, Notice, RowKind, Run, Trace
-from placement_viz.parser.events import ChromeTrace, parse_events, parse_section
-from placement_viz.parser.files import whole
+from placement_viz.parser.events import ChromeTrace, parse_section
+from placement_viz.parser.files import Content
 from placement_viz.parser.fold import Fold
-from placement_viz.parser.stream import EventStream, IrregularError
+from placement_viz.parser.folding import fold_events
 from placement_viz.parser.table import SEPARATOR, Row, ops_table
 from placement_viz.schema import RunSection
 
@@ -37,31 +37,15 @@ _COMPUTE = " Compute"
 _TRACER_PART = re.compile("/stream:|/memcpy")
 
 
-def read_timeline(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
+def read_timeline(content: Content) -> Run:
     """Return the run in a timeline or run file.
-
-    Args:
-        open_pieces: Gives the JSON text in pieces, from the beginning each time.
-        source: What to call it in messages and results.
 
     Raises:
         TraceFormatError: It is damaged, or a trace of another kind.
         NoOpsError: It is a TensorFlow timeline in which no op ran.
     """
-    fold = Fold()
-    stream = EventStream(open_pieces())
-    try:
-        for batch in stream.batches():
-            fold.add(batch)
-        if stream.notices and not fold.has_ops:
-            # Then the damage is the news, and not that there is no op.
-            raise IrregularError
-        chrome, notices = stream.rest, tuple(stream.notices)
-    except IrregularError:
-        fold, notices = Fold(), ()
-        chrome = parse_events(whole(open_pieces(), source=source), source=source)
-        fold.add(chrome.events)
-    run = _run(fold, chrome, source)
+    fold, chrome, notices = fold_events(content)
+    run = _run(fold, chrome, content.source)
     trace = dataclasses.replace(run.trace, notices=(*notices, *run.trace.notices))
     return dataclasses.replace(run, trace=trace)
 
@@ -94,7 +78,8 @@ def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
 
 def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
     skipped = fold.skipped(rows)
-    table, origin_us = _table(fold.take_ops(rows))
+    # Handed over at once: while it is put in order, nobody else may hold on to it.
+    table, origin_us = ops_table(fold.take_ops(rows), _rows(rows.values()))
     if table.is_empty():
         message = (
             f"{source}: no op among {fold.n_events} events; only a Session step run "
@@ -149,13 +134,12 @@ def _placed_trace(section: RunSection) -> Trace:
         },
         schema_overrides={"inputs": pl.String},
     )
-    return Trace(ops=_table(ops)[0])
+    return Trace(ops=ops_table(ops, _rows(section.placed))[0])
 
 
-def _table(ops: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return the ops of TensorFlow's rows, and when the first one started."""
-    rows = {row: Row(_device_of(row), _row_kind(row)) for row in ops["row"].unique()}
-    return ops_table(ops, rows)
+def _rows(labels: Iterable[str]) -> dict[str, Row]:
+    """Return what TensorFlow's rows say, by label."""
+    return {label: Row(_device_of(label), _row_kind(label)) for label in labels}
 
 
 def _device_of(row: str) -> str:

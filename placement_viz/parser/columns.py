@@ -1,0 +1,173 @@
+"""Events into columns, without keeping any event.
+
+Two ways with one result: the usual one is fast since it knows all types, the general
+one takes whatever is there. Rows, lanes and categories become numbers, in the order in
+which they appear.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from placement_viz.parser.events import Event
+from placement_viz.parser.table import SEPARATOR
+from placement_viz.parser.usual import INPUTS, Args, Op
+
+__all__ = ["COLUMNS", "Numbering", "general_columns", "usual_columns"]
+
+COLUMNS = pl.Schema(
+    {
+        "name": pl.String(),
+        "op_type": pl.String(),
+        "pid": pl.Int32(),
+        "lane": pl.Int32(),
+        "start_us": pl.Int64(),
+        "duration_us": pl.Int64(),
+        "inputs": pl.String(),
+        "kind": pl.Int32(),
+    }
+)
+
+# Times beyond this cannot be differences of real clocks and overflow an int64 sum.
+_LATEST_US = 1 << 61
+
+
+class _Numbers(dict[Any, int]):
+    """Things to numbers, in the order in which they are first asked for."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
+class Numbering:
+    """The numbers that stand for rows, lanes and categories.
+
+    Attributes:
+        pids: Row as the file numbers it to its number.
+        lanes: Row and lane, both as the file numbers them, to their number.
+        kinds: Category to its number.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.pids = _Numbers()
+        self.lanes = _Numbers()
+        self.kinds = _Numbers()
+
+    def of(self, events: Iterable[Op | Event]) -> dict[str, list[int]]:
+        """Return the columns of numbers for some events."""
+        pids, lanes, kinds = self.pids, self.lanes, self.kinds
+        return {
+            "pid": [pids[event.pid] for event in events],
+            "lane": [lanes[event.pid, event.tid] for event in events],
+            "kind": [kinds[event.cat] for event in events],
+        }
+
+
+def usual_columns(ops: list[Op], numbering: Numbering) -> pl.DataFrame:
+    """Return complete events as :data:`COLUMNS`.
+
+    Args:
+        ops: At least one.
+        numbering: Continued by what is new.
+    """
+    args: list[Any] = [op.args for op in ops]
+    if None in args:
+        args = [Args() if each is None else each for each in args]
+    types = _texts([each.op for each in args], [op.name for op in ops])
+    return pl.DataFrame(
+        {
+            "name": _texts([each.name for each in args], types),
+            "op_type": types,
+            "start_us": _times([op.ts for op in ops]),
+            "duration_us": _times([op.dur for op in ops]),
+            "inputs": _joined_inputs(args),
+            **numbering.of(ops),
+        },
+        schema_overrides=COLUMNS,
+    ).select(list(COLUMNS))
+
+
+def general_columns(ops: list[Event], numbering: Numbering) -> pl.DataFrame:
+    """Return complete events as :data:`COLUMNS`, whatever they hold.
+
+    Args:
+        ops: At least one.
+        numbering: Continued by what is new.
+    """
+    args = [op.args if type(op.args) is dict else {} for op in ops]
+    types = _texts([each.get("op") for each in args], [op.name for op in ops])
+    return pl.DataFrame(
+        {
+            "name": _texts([each.get("name") for each in args], types),
+            "op_type": types,
+            "start_us": _times([op.ts for op in ops]),
+            "duration_us": _times([op.dur for op in ops]),
+            "inputs": [_leading_inputs(each) for each in args],
+            **numbering.of(ops),
+        },
+        schema_overrides=COLUMNS,
+    ).select(list(COLUMNS))
+
+
+def _joined_inputs(args: list[Any]) -> pl.Series:
+    """Return ``input0``, ``input1``, … of each op in one text; null for none."""
+    columns: list[pl.Series] = []
+    for field in INPUTS:
+        column = pl.Series([getattr(each, field) for each in args], dtype=pl.String)
+        if column.null_count() == len(args):
+            break
+        if columns:
+            # What follows a gap is no input.
+            column = column.set(columns[-1].is_null(), None)
+        columns.append(column)
+    if not columns:
+        return pl.Series([None], dtype=pl.String).new_from_index(0, len(args))
+    joined = pl.concat_str(columns, separator=SEPARATOR, ignore_nulls=True)
+    return pl.select(pl.when(columns[0].is_not_null()).then(joined)).to_series()
+
+
+def _leading_inputs(args: Mapping[str, Any]) -> str | None:
+    """Return ``input0``, ``input1``, … in one text; None when there are none."""
+    found: list[str] = []
+    while isinstance(tensor := args.get(f"input{len(found)}"), str):
+        found.append(tensor.replace(SEPARATOR, "\ufffd"))
+    return SEPARATOR.join(found) if found else None
+
+
+def _texts(values: list[Any], otherwise: list[Any]) -> list[str]:
+    """Return what of ``values`` is a text, and elsewhere what is there instead."""
+    if set(map(type, values)) == {str} and all(values):
+        return values
+    return [
+        value if type(value) is str and value else other if type(other) is str else ""
+        for value, other in zip(values, otherwise, strict=True)
+    ]
+
+
+def _times(values: list[Any]) -> list[int | None]:
+    """Return times as whole microseconds; None for what is no usable number."""
+    if set(map(type, values)) != {int}:
+        values = [_microseconds(value) for value in values]
+    known = [value for value in values if value is not None]
+    if known and (max(known) >= _LATEST_US or min(known) <= -_LATEST_US):
+        return [v if v is not None and abs(v) < _LATEST_US else None for v in values]
+    return values
+
+
+def _microseconds(value: object) -> int | None:
+    """Return a time as whole microseconds; None when it is no usable number."""
+    # bool is an int to isinstance, but true is no timestamp.
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return round(value) if math.isfinite(value) else None

@@ -1,0 +1,225 @@
+"""A large file in several parts, each folded by a process of its own.
+
+Decoding JSON keeps one core busy, and Python has one interpreter lock. A part begins
+and ends between two events, so that no event is cut. Only an undamaged file of the
+usual layout is read this way; of anything else :class:`IrregularError` says that one
+process must read the whole.
+
+The processes are started as programs, not forked: a server has threads that would not
+survive that, and a program that imports this package must not run twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from placement_viz.parser.events import ChromeTrace
+from placement_viz.parser.files import OnRead, pieces_between
+from placement_viz.parser.fold import Fold
+from placement_viz.parser.salvage import BOUNDARY
+from placement_viz.parser.stream import EventStream, IrregularError
+
+__all__ = ["fold_in_parts", "n_parts_for"]
+
+#: A smaller file is read before another process has started.
+_LEAST_BYTES = 48 << 20
+#: More processes than this wait for the disk and for the one that joins.
+_MOST_PARTS = 4
+#: How far to look for the end of an event; one with a long description has some kB.
+_WINDOW_BYTES = 1 << 20
+#: What another process is late, as a share of what it reads.
+_HEAD_START = 0.04
+
+_PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[4].split('\\n'); "
+    "from placement_viz.parser.parts import fold_part; fold_part(*sys.argv[1:4])"
+)
+
+
+class _State(msgspec.Struct, array_like=True):
+    """A :class:`Fold` without its table."""
+
+    end: int | None
+    labels: list[tuple[Any, str]]
+    n_events: int
+    is_horovod: bool
+    others: dict[str, int]
+    timeless: dict[int, int]
+    pids: list[Any]
+    lanes: list[tuple[Any, Any]]
+    kinds: list[Any]
+
+
+_STATE = msgspec.msgpack.Decoder(_State)
+
+
+def n_parts_for(n_bytes: int) -> int:
+    """Return in how many parts a file of ``n_bytes`` is best read on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    wanted = min(cores, _MOST_PARTS, n_bytes // _LEAST_BYTES)
+    return max(1, wanted) if sys.executable else 1
+
+
+def fold_in_parts(
+    path: pathlib.Path, n_parts: int, on_read: OnRead
+) -> tuple[Fold, ChromeTrace]:
+    """Return the events of a trace, and what stands beside them.
+
+    Args:
+        path: A file of JSON, not packed.
+        n_parts: How many processes are to read it, this one included; at least 2.
+        on_read: Told how far the file has been read, if all processes are as fast as
+            this one.
+
+    Raises:
+        IrregularError: It cannot be read in parts, or is damaged.
+    """
+    n_bytes = path.stat().st_size
+    first, *others = _ranges(path, n_bytes, n_parts)
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(_started(path, *each)) for each in others]
+        fold = Fold()
+        pieces = pieces_between(path, *first)
+        stream = EventStream(_counted(pieces, n_bytes / first[1], on_read))
+        for batch in stream.batches():
+            fold.add(batch)
+        if stream.has_damage:
+            raise IrregularError
+        end = stream.end
+        for process in processes:
+            if end is not None:
+                # The rest of the parts is no array of events.
+                break
+            end = _add(fold, process)
+    if end is None:
+        raise IrregularError
+    stream.read_rest(pieces_between(path, end, n_bytes))
+    if stream.has_damage:
+        raise IrregularError
+    return fold, stream.rest
+
+
+def fold_part(path: str, start: str, stop: str) -> None:
+    """Write the fold of one part to standard output; the program of a process.
+
+    Its exit code is 1 when the part is damaged or is no part of an array of events.
+    """
+    fold = Fold()
+    stream = EventStream(
+        pieces_between(pathlib.Path(path), int(start), int(stop)), start=int(start)
+    )
+    try:
+        for batch in stream.batches():
+            fold.add(batch)
+    except IrregularError:
+        sys.exit(1)
+    if stream.has_damage:
+        sys.exit(1)
+    state = _State(
+        stream.end,
+        list(fold.labels.items()),
+        fold.n_events,
+        fold.is_horovod,
+        fold.others,
+        fold.timeless,
+        list(fold.numbering.pids),
+        list(fold.numbering.lanes),
+        list(fold.numbering.kinds),
+    )
+    packed = msgspec.msgpack.encode(state)
+    output = sys.stdout.buffer
+    output.write(len(packed).to_bytes(8, "little"))
+    output.write(packed)
+    fold.table.write_ipc_stream(output)
+    output.flush()
+
+
+def _ranges(path: pathlib.Path, n_bytes: int, n_parts: int) -> list[tuple[int, int]]:
+    """Return where each part begins and ends; what is between them is a comma."""
+    starts, stops = [0], []
+    with path.open("rb") as file:
+        for part in range(1, n_parts):
+            position = int(n_bytes * part / n_parts * (1 + _HEAD_START))
+            file.seek(position)
+            between = BOUNDARY.search(file.read(_WINDOW_BYTES))
+            if between is None:
+                raise IrregularError
+            stops.append(position + between.start() + 1)
+            starts.append(position + between.end())
+    return list(zip(starts, [*stops, n_bytes], strict=True))
+
+
+@contextlib.contextmanager
+def _started(
+    path: pathlib.Path, start: int, stop: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that folds a part, and end it when it is not needed."""
+    arguments = (str(path), str(start), str(stop), "\n".join(sys.path))
+    process = subprocess.Popen(  # noqa: S603 - this very Python, with our own program
+        [sys.executable, "-c", _PROGRAM, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "POLARS_MAX_THREADS": "1"},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def _add(fold: Fold, process: subprocess.Popen[bytes]) -> int | None:
+    """Add what a process has folded; return where the array of events ended in it."""
+    assert process.stdout is not None
+    size = int.from_bytes(process.stdout.read(8), "little")
+    packed = process.stdout.read(size)
+    table = process.stdout.read()
+    if process.wait() or not packed:
+        raise IrregularError
+    state = _STATE.decode(packed)
+    own = fold.numbering
+    pids = _renumbered(own.pids, state.pids)
+    fold.labels.update(state.labels)
+    fold.n_events += state.n_events
+    fold.is_horovod |= state.is_horovod
+    fold.others.update(state.others)
+    fold.timeless.update({pids[pid]: n for pid, n in state.timeless.items()})
+    columns = {
+        "pid": pids,
+        "lane": _renumbered(own.lanes, state.lanes),
+        "kind": _renumbered(own.kinds, state.kinds),
+    }
+    folded = pl.read_ipc_stream(io.BytesIO(table))
+    fold.add_table(
+        folded.with_columns(
+            pl.Series(name, numbers, dtype=pl.Int32).gather(folded[name])
+            for name, numbers in columns.items()
+        )
+    )
+    return state.end
+
+
+def _renumbered(own: dict[Any, int], things: Sequence[Any]) -> list[int]:
+    """Return the own number of each thing, in the order of another's numbers."""
+    return [own[thing] for thing in things]
+
+
+def _counted(pieces: Iterator[bytes], share: float, on_read: OnRead) -> Iterator[bytes]:
+    n_bytes = 0
+    for piece in pieces:
+        yield piece
+        n_bytes += len(piece)
+        on_read(int(n_bytes * share))
