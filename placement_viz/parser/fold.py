@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -36,6 +37,8 @@ _CALLED = {
 }
 #: The same by phase.
 _PHASES = {"N": _OBJECT, "O": _OBJECT, "D": _OBJECT, "C": _COUNTER}
+#: How many batches are put together at a time.
+_TOGETHER = 16
 _NO_TIME = "op without a usable time"
 
 
@@ -61,18 +64,19 @@ class Fold:
         self.is_horovod = False
         self.numbering = Numbering()
         self._tables: list[pl.DataFrame] = []
+        self._loose: list[pl.DataFrame] = []
         self.others: collections.Counter[str] = collections.Counter()
         self.timeless: collections.Counter[int] = collections.Counter()
 
     @property
     def has_ops(self) -> bool:
         """Return whether there was a complete event of any kind."""
-        return bool(self._tables or self.timeless)
+        return bool(self._tables or self._loose or self.timeless)
 
     @property
     def table(self) -> pl.DataFrame:
         """Return the complete events with a usable time, as :data:`COLUMNS`."""
-        return pl.concat(self._tables or [pl.DataFrame(schema=COLUMNS)])
+        return pl.concat([pl.DataFrame(schema=COLUMNS), *self._tables, *self._loose])
 
     def add(self, events: list[Any]) -> None:
         """Take in more events, in the order of the file, all of the same kind."""
@@ -123,7 +127,10 @@ class Fold:
         if usable.height < table.height:
             timeless = table.filter(is_timed.not_().fill_null(value=True))
             self.timeless.update(timeless["pid"].to_list())
-        self._tables.append(usable)
+        self._loose.append(usable)
+        if len(self._loose) == _TOGETHER:
+            self._tables.append(_tight(self._loose))
+            self._loose = []
 
     def _count(self, kind: str, n: int) -> None:
         if n:
@@ -147,7 +154,7 @@ class Fold:
         """
         called = {self.numbering.pids[pid]: label for pid, label in rows.items()}
         table = self.table
-        self._tables = []
+        self._tables = self._loose = []
         # Numbers behind names, for there are few names and many ops.
         labels = pl.Enum(list(dict.fromkeys(called.values())))
         row = pl.col("pid").replace_strict(called, default=None, return_dtype=labels)
@@ -167,6 +174,18 @@ class Fold:
         for row, n in self.timeless.items():
             found[_NO_TIME if row in known else "other"] += n
         return dict(found)
+
+
+def _tight(tables: list[pl.DataFrame]) -> pl.DataFrame:
+    """Return the tables as one, in no more memory than it needs.
+
+    Columns of texts that were made of lists keep room to grow; written and read as
+    Arrow they have none.
+    """
+    written = io.BytesIO()
+    pl.concat(tables).write_ipc_stream(written)
+    written.seek(0)
+    return pl.read_ipc_stream(written)
 
 
 def _is_horovod(name: object) -> bool:
