@@ -14,8 +14,12 @@ __all__ = ["SEPARATOR", "Row", "ops_table"]
 #: Between the tensors in a text of several. TensorFlow's names cannot have it; in
 #: somebody else's it is shown as what cannot be shown.
 SEPARATOR = "\x1f"
-#: Not an op of the graph: a worker logs it for each tensor it gets from another task.
-_RECEIVED = "RecvTensor"
+#: No ops of the graph: a worker logs one for each tensor, or piece of a collective op,
+#: that it gets from another task. TensorFlow's timeline can read no type of the second
+#: (``WorkerCacheLogger::RecordDataTransfer``).
+_IS_RECEIVED = (pl.col("op_type") == "RecvTensor") | (
+    (pl.col("op_type") == "unknown") & (pl.col("name") == "RecvBuf")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +54,7 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
         # By first use, so that neither pids nor tids show through.
         ops.with_columns(
             start_us=pl.col("start_us") - origin_us,
-            row_kind=pl.when(pl.col("op_type") == _RECEIVED)
+            row_kind=pl.when(_IS_RECEIVED)
             .then(pl.lit(RowKind.RECEIVE))
             .otherwise(pl.col("row").replace_strict(kinds)),
         )

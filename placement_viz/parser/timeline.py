@@ -34,7 +34,14 @@ from placement_viz.schema import RunSection
 __all__ = ["read_timeline"]
 
 _COMPUTE = " Compute"
-_TRACER_PART = re.compile("/stream:|/memcpy")
+_TRACER_PART = re.compile(r"/stream:|/memcpy|(?: \(.*\))?/context#")
+#: What TensorFlow's writer calls a type that it could not read.
+_NOT_READ = "unknown"
+_NODE = r"[\w.][\w./>-]*"
+#: ``fwd:MatMul``, and ``fwd:MatMul::kernel`` or, in DeepRec, ``fwd:MatMul@@kernel``.
+_ANNOTATION = re.compile(rf"({_NODE}):([A-Z_]\w*)(?:(?:::|@@).*)?", re.DOTALL)
+#: ``edge_7_x::MemcpyDtoH`` or just ``MemcpyDtoH``; ``MemcpyD2H`` since 2.2.
+_COPY = re.compile(rf"(?:({_NODE})(?:::|@@))?(Memcpy\w(?:to|2)\w)(?:##.*)?", re.DOTALL)
 
 
 def read_timeline(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
@@ -155,7 +162,46 @@ def _placed_trace(section: RunSection) -> Trace:
 def _table(ops: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Return the ops of TensorFlow's rows, and when the first one started."""
     rows = {row: Row(_device_of(row), _row_kind(row)) for row in ops["row"].unique()}
-    return ops_table(ops, rows)
+    tracer = [label for label, row in rows.items() if row.kind != RowKind.EXECUTOR]
+    return ops_table(_read_annotations(ops, tracer) if tracer else ops, rows)
+
+
+def _read_annotations(ops: pl.DataFrame, tracer: list[str]) -> pl.DataFrame:
+    """Return ``ops`` with node and type apart where the rows of ``tracer`` join them.
+
+    Source:
+        A tracer joins the annotation of an op, ``node:type``, and its kernel; what
+        ``Timeline`` makes of that depends on the row. ``SaveRecord`` in
+        ``core/platform/default/device_tracer.cc``, 1.14 to 2.1, and DeepRec's.
+    """
+    keys = ["row", "name", "op_type"]
+    is_joined = (pl.col("op_type") == _NOT_READ) | pl.col("op_type").str.contains(
+        "@@", literal=True
+    )
+    joined = ops.filter(pl.col("row").is_in(tracer) & is_joined).select(keys).unique()
+    parts = [_node_and_type(name, kind) for _, name, kind in joined.iter_rows()]
+    joined = joined.with_columns(
+        node=pl.Series([node for node, _ in parts], dtype=pl.String),
+        node_type=pl.Series([kind for _, kind in parts], dtype=pl.String),
+    )
+    ops = ops.join(joined, on=keys, how="left", maintain_order="left")
+    return ops.with_columns(
+        name=pl.coalesce("node", "name"), op_type=pl.coalesce("node_type", "op_type")
+    ).drop("node", "node_type")
+
+
+def _node_and_type(name: str, op_type: str) -> tuple[str, str]:
+    """Return the node and the type that a tracer's row tells, as far as it does.
+
+    A kernel without an annotation keeps its own name: ``void Eigen::internal::…``.
+    """
+    if op_type != _NOT_READ:
+        return name, op_type.partition("@@")[0]
+    if match := _ANNOTATION.fullmatch(name):
+        return match[1], match[2]
+    if match := _COPY.fullmatch(name):
+        return match[1] or match[2], match[2]
+    return name, op_type
 
 
 def _device_of(row: str) -> str:
@@ -169,11 +215,12 @@ def _row_kind(row: str) -> RowKind:
     Source:
         Executor rows carry a full device; tracer rows are named after a CUDA
         ordinal: ``/device:GPU:0/stream:all``, ``/gpu:0/memcpy``,
-        ``/gpu:0 (Tesla V100)/context#0/stream#1:Kernel`` (1.14 to 2.1).
+        ``/gpu:0 (Tesla V100)/context#0/stream#1:Kernel`` or, in the same place,
+        ``null stream`` (1.14 to 2.1).
     """
     if "/memcpy" in row or "Memcpy" in row:
         return RowKind.MEMCPY
-    if "/stream" in row:
+    if "/stream" in row or "/context#" in row:
         return RowKind.STREAM
     if names.is_full_device(names.canonical_device(row)):
         return RowKind.EXECUTOR
