@@ -134,6 +134,20 @@ def test_mislabelled_tracer_rows_stand_alone():
     assert [group.device for group in rows.groups][-1] == "/device:GPU:0"
 
 
+@pytest.mark.parametrize("gpus", [["GPU:0"], ["GPU:0", "GPU:1"]])
+def test_rows_of_the_host_belong_to_no_device(gpus):
+    """Nor do they change what is known of the rows of the GPU tracer."""
+    stream = {"row_kind": RowKind.STREAM, "row": "/device:GPU:0/stream:all"}
+    host = {"row_kind": RowKind.OTHER, "row": "/host:CPU"}
+    ops = [*(op("a", gpu) for gpu in gpus), op("k", "/device:GPU:0", **stream)]
+
+    before = place_rows(trace(*ops)).groups
+    rows = place_rows(trace(*ops, op("t", "/host:CPU", **host)))
+
+    found = {group.device for group in rows.groups}
+    assert found == {*(group.device for group in before), "/host:CPU"}
+
+
 def test_names_are_never_markup():
     """Whatever a name holds, the tooltip shows it as text."""
     name = "<b>x</b>/<a href='https://example.org'>&lt;</a>"

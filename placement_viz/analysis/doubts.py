@@ -80,6 +80,7 @@ def _check_tracer_rows(trace: Trace) -> tuple[Trace, Notice | None]:
     if moved.is_empty():
         return trace, None
     kernels = ops.filter(is_tracer)
+    is_once = _is_once(kernels)
     rows = sorted(moved["device"].unique())
     homes_seen = sorted(moved["home"].unique())
     n_gpus = sum("/device:GPU:" in device for device in trace.devices)
@@ -92,7 +93,8 @@ def _check_tracer_rows(trace: Trace) -> tuple[Trace, Notice | None]:
     )
     notice = Notice(
         "stream-rows-mislabelled",
-        f"{moved.height} of {format_count(kernels.height, 'kernel')} stand on rows "
+        f"{moved.filter(is_once).height} of "
+        f"{format_count(kernels.filter(is_once).height, 'kernel')} stand on rows "
         f"called {', '.join(map(short_device, rows))} although their ops ran on "
         f"{', '.join(map(short_device, homes_seen))}: {why}; each kernel is counted to "
         "the device of its op, and no finding rests on such a row",
@@ -100,6 +102,17 @@ def _check_tracer_rows(trace: Trace) -> tuple[Trace, Notice | None]:
     device = pl.when(is_elsewhere).then("home").otherwise("device")
     repaired = ops.with_columns(device=device).select(trace.ops.columns)
     return dataclasses.replace(trace, ops=repaired), notice
+
+
+def _is_once(kernels: pl.DataFrame) -> pl.Expr:
+    """Return which rows of tracers hold each kernel and each copy once.
+
+    Source:
+        What stands on the row of a stream stands also on the one of all streams or of
+        all copies (``StatSummarizer::ProcessStepStats`` leaves it out likewise).
+    """
+    of_all = pl.col("row").str.contains("(?:/stream:all|/memcpy)$")
+    return of_all if kernels.select(of_all.any()).item() else pl.lit(value=True)
 
 
 def _check_limit(trace: Trace) -> tuple[Trace, Notice | None]:

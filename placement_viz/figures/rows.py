@@ -109,8 +109,10 @@ def place_rows(trace: Trace, top: float = 0.0) -> Rows:
 def _homes(trace: Trace) -> dict[str, str]:
     """Return each device that a row names to the group it is drawn in."""
     tracer = trace.ops.filter(pl.col("row_kind") != RowKind.EXECUTOR)
-    named = tracer["device"].unique().to_list()
-    homes = {device: device for device in (*trace.devices, *named)}
+    written = tracer["device"].unique().to_list()
+    homes = {device: device for device in (*trace.devices, *written)}
+    # "/host:CPU" is a process with its threads, and no device.
+    named = [device for device in written if names.device_type(device)]
     for device in named:
         matches = [d for d in trace.devices if names.device_matches(device, d)]
         # All stream rows of an old trace are called GPU 0, whatever they show.

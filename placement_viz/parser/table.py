@@ -16,8 +16,12 @@ __all__ = ["SEPARATOR", "Row", "ops_table"]
 SEPARATOR = "\x1f"
 #: How many ops' inputs are taken apart at a time.
 _SLICE = 1 << 16
-#: Not an op of the graph: a worker logs it for each tensor it gets from another task.
-_RECEIVED = "RecvTensor"
+#: No ops of the graph: a worker logs one for each tensor, or piece of a collective op,
+#: that it gets from another task. TensorFlow's timeline can read no type of the second
+#: (``WorkerCacheLogger::RecordDataTransfer``).
+_IS_RECEIVED = (pl.col("op_type") == "RecvTensor") | (
+    (pl.col("op_type") == "unknown") & (pl.col("name") == "RecvBuf")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +56,7 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
     ops = ops.sort("start_us", maintain_order=True)
     ops = ops.with_columns(
         start_us=pl.col("start_us") - origin_us,
-        row_kind=pl.when(pl.col("op_type") == _RECEIVED)
+        row_kind=pl.when(_IS_RECEIVED)
         .then(pl.lit(RowKind.RECEIVE))
         .otherwise(pl.col("row").replace_strict(kinds)),
     )

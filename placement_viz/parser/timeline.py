@@ -15,26 +15,24 @@ Source:
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
-from placement_viz import names
 from placement_viz.errors import NoOpsError, TraceFormatError
-from placement_viz.model import Graph, Notice, RowKind, Run, Trace
+from placement_viz.model import Graph, Notice, Run, Trace
 from placement_viz.parser.events import ChromeTrace, parse_section
 from placement_viz.parser.files import Content
 from placement_viz.parser.fold import Fold
 from placement_viz.parser.folding import fold_events
-from placement_viz.parser.table import SEPARATOR, Row, ops_table
+from placement_viz.parser.rows import read_annotations, read_rows
+from placement_viz.parser.table import SEPARATOR, ops_table
 from placement_viz.schema import RunSection
 
 __all__ = ["read_timeline"]
 
 _COMPUTE = " Compute"
-_TRACER_PART = re.compile("/stream:|/memcpy")
 
 
 def read_timeline(content: Content) -> Run:
@@ -78,8 +76,9 @@ def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
 
 def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
     skipped = fold.skipped(rows)
+    said = read_rows(rows.values())
     # Handed over at once: while it is put in order, nobody else may hold on to it.
-    table, origin_us = ops_table(fold.take_ops(rows), _rows(rows.values()))
+    table, origin_us = ops_table(read_annotations(fold.take_ops(rows), said), said)
     if table.is_empty():
         message = (
             f"{source}: no op among {fold.n_events} events; only a Session step run "
@@ -134,34 +133,7 @@ def _placed_trace(section: RunSection) -> Trace:
         },
         schema_overrides={"inputs": pl.String},
     )
-    return Trace(ops=ops_table(ops, _rows(section.placed))[0])
-
-
-def _rows(labels: Iterable[str]) -> dict[str, Row]:
-    """Return what TensorFlow's rows say, by label."""
-    return {label: Row(_device_of(label), _row_kind(label)) for label in labels}
-
-
-def _device_of(row: str) -> str:
-    """Return the device that a row names, in canonical spelling."""
-    return names.canonical_device(_TRACER_PART.split(row, maxsplit=1)[0])
-
-
-def _row_kind(row: str) -> RowKind:
-    """Return what a row of this label records.
-
-    Source:
-        Executor rows carry a full device; tracer rows are named after a CUDA
-        ordinal: ``/device:GPU:0/stream:all``, ``/gpu:0/memcpy``,
-        ``/gpu:0 (Tesla V100)/context#0/stream#1:Kernel`` (1.14 to 2.1).
-    """
-    if "/memcpy" in row or "Memcpy" in row:
-        return RowKind.MEMCPY
-    if "/stream" in row:
-        return RowKind.STREAM
-    if names.is_full_device(names.canonical_device(row)):
-        return RowKind.EXECUTOR
-    return RowKind.OTHER
+    return Trace(ops=ops_table(ops, read_rows(section.placed))[0])
 
 
 def _wrong_kind(chrome: ChromeTrace, fold: Fold, source: str) -> TraceFormatError:
