@@ -11,10 +11,25 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 
-from placement_viz.model import Run
-from placement_viz.parser import files, graphdef, step_stats, timeline
+from placement_viz.errors import NoOpsError
+from placement_viz.model import Notice, Run
+from placement_viz.parser import (
+    event_file,
+    files,
+    graph_files,
+    placement_log,
+    step_stats,
+    timeline,
+)
 
 __all__ = ["load_run", "parse_run"]
+
+_PLACED_ONLY = Notice(
+    "placed-only",
+    "the graph beside this trace is a log of placement: it says where ops were placed "
+    "that did not run, and nothing of what the program asks for, so an explicit "
+    "tf.device cannot be told from none",
+)
 
 
 def load_run(
@@ -23,11 +38,12 @@ def load_run(
     """Return the run that a file records.
 
     Args:
-        path: A TensorFlow timeline, a run file, or RunMetadata or StepStats (binary
-            or text, which need TensorFlow), plain or gzipped; recognised by its
-            content, not by its name.
-        graph: A GraphDef (``.pb`` or ``.pbtxt``) of the program, for a timeline
-            that carries none.
+        path: A TensorFlow timeline, a run file, a log of ``log_device_placement``, or
+            RunMetadata or StepStats (binary or text) or an event file of TensorBoard,
+            which need TensorFlow; plain or gzipped; recognised by its content, not by
+            its name.
+        graph: The graph of the program, for a run that carries none: any file or
+            folder that :func:`~placement_viz.parser.graph_files.load_graph` reads.
 
     Raises:
         TraceFormatError: The file cannot be read or is of another kind.
@@ -37,7 +53,11 @@ def load_run(
     run = _read(lambda: files.open_pieces(path), source=str(path))
     if graph is None:
         return run
-    return dataclasses.replace(run, graph=graphdef.load_graph(pathlib.Path(graph)))
+    found = graph_files.load_graph(pathlib.Path(graph))
+    trace = run.trace
+    if not found.nodes:
+        trace = dataclasses.replace(trace, notices=(*trace.notices, _PLACED_ONLY))
+    return dataclasses.replace(run, graph=found, trace=trace)
 
 
 def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES) -> Run:
@@ -61,13 +81,47 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
 def _read(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
     """Return the run in a text or message of any known kind."""
     head = next(open_pieces(), b"")
-    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
-    if is_json or not step_stats.is_step_stats(head):
-        return timeline.read_timeline(open_pieces, source=source)
-    trace = step_stats.timeline_of(
-        files.whole(open_pieces(), source=source), source=source
-    )
+    if event_file.is_event_file(head):
+        return _read_events(files.whole(open_pieces(), source=source), source=source)
+    if not timeline.is_json(head):
+        if placement_log.is_placement_log(head):
+            data = files.whole(open_pieces(), source=source)
+            return placement_log.read_placement_log(data, source=source)
+        if step_stats.is_step_stats(head):
+            data = files.whole(open_pieces(), source=source)
+            return _read_step_stats(data, source=source)
+    return timeline.read_timeline(open_pieces, source=source)
+
+
+def _read_step_stats(data: bytes, *, source: str) -> Run:
+    trace = step_stats.timeline_of(data, source=source)
     run = timeline.read_timeline(
         lambda: files.pieces_of(trace, source=source), source=source
     )
     return dataclasses.replace(run, format="tensorflow-step-stats")
+
+
+def _read_events(data: bytes, *, source: str) -> Run:
+    """Return the last step in an event file, with the graph that was logged."""
+    events = event_file.parse_event_file(data, source=source)
+    if not events.steps:
+        raise NoOpsError(
+            f"{source}: no RunMetadata among these events; "
+            "FileWriter.add_run_metadata logs that of a traced step"
+        )
+    tag, metadata = events.steps[-1]
+    run = _read_step_stats(metadata, source=source)
+    notices = [*events.notices, *run.trace.notices]
+    if (n_steps := len(events.steps)) > 1:
+        text = (
+            f"the file holds {n_steps} traced steps; this is the last, tagged {tag!r}"
+        )
+        notices.append(Notice("last-step", text))
+    trace = dataclasses.replace(
+        run.trace,
+        skipped={**run.trace.skipped, **events.skipped},
+        notices=tuple(notices),
+    )
+    return dataclasses.replace(
+        run, format="tensorboard-events", trace=trace, graph=events.graph
+    )

@@ -31,10 +31,17 @@ from placement_viz.parser.stream import EventStream, IrregularError
 from placement_viz.parser.table import SEPARATOR, Row, ops_table
 from placement_viz.schema import RunSection
 
-__all__ = ["read_timeline"]
+__all__ = ["is_json", "read_timeline"]
 
 _COMPUTE = " Compute"
 _TRACER_PART = re.compile("/stream:|/memcpy")
+# A line of a log may begin with a bracket too, but not with the one of an array.
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:[{\[\]\"ntf]|$))")
+
+
+def is_json(head: bytes) -> bool:
+    """Return whether a file that begins with ``head`` is JSON, if anything is."""
+    return _JSON.match(head) is not None
 
 
 def read_timeline(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
