@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import array
 import collections
+import functools
 import io
 import re
 from collections.abc import Iterable, Mapping
@@ -107,19 +108,19 @@ class _Log:
     def add(self, line: bytes) -> None:
         """Add what a line says."""
         match = _match(line)
-        parts = match.groupdict(b"") if match else {}
-        found = {group: part.decode() for group, part in parts.items()}
-        device = names.canonical_device(found.get("device", ""))
-        if not names.is_full_device(device):
+        device = _full_device(match["device"]) if match else ""
+        if match is None or not device:
             self._skipped["other line"] += bool(line.strip())
             return
-        if executed := found["executed"]:
-            op = _Op(executed, executed, device)
+        if match["executed"]:
+            op_type = match["executed"].decode()
+            op = _Op(op_type, op_type, device)
             number = self._executed.setdefault(op, len(self._executed))
             self._executions.append(number)
             return
-        op = _Op(found["node"] or found["bare"], found["type"], device)
-        known = self._typed if found["type"] else self._bare
+        name = (match["node"] or match["bare"]).decode()
+        op = _Op(name, (match["type"] or b"").decode(), device)
+        known = self._typed if op.op_type else self._bare
         if op in known:
             self._skipped["repeated line"] += 1
         known[op] = None
@@ -169,6 +170,13 @@ class _Log:
 
 def _match(line: bytes) -> re.Match[bytes] | None:
     return _LINE.search(line) if _DEVICE_MARK in line else None
+
+
+@functools.lru_cache(maxsize=256)
+def _full_device(text: bytes) -> str:
+    """Return the device in canonical spelling; empty when it is not one alone."""
+    device = names.canonical_device(text.decode())
+    return device if names.is_full_device(device) else ""
 
 
 def _columns(ops: Iterable[_Op]) -> pl.DataFrame:
