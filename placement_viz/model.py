@@ -111,8 +111,8 @@ class Trace:
     @functools.cached_property
     def span_us(self) -> int:
         """Return the time from the first op's start to the last op's end."""
-        ends = self.ops["start_us"] + self.ops["duration_us"]
-        return max(ends, default=0)
+        end = (self.ops["start_us"] + self.ops["duration_us"]).max()
+        return 0 if end is None else int(end)  # type: ignore[arg-type]
 
     @property
     def n_steps(self) -> int:

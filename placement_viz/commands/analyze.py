@@ -19,11 +19,17 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``analyze``."""
-    parser.add_argument("run", metavar="RUN", help="timeline.json, plain or gzipped")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help="timeline.json, RunMetadata, a TensorBoard event file or what "
+        "log_device_placement printed, plain or gzipped",
+    )
     parser.add_argument(
         "--graph",
-        metavar="GRAPHDEF",
-        help="the program's graph (.pb, .pbtxt), for a timeline that carries none",
+        metavar="GRAPH",
+        help="the program's graph, for a run that carries none: a GraphDef, "
+        "MetaGraphDef or SavedModel, binary or text, or an event file with one",
     )
     for name, (what, _) in _FORMATS.items():
         parser.add_argument(

@@ -3,6 +3,18 @@
 ``load_run`` reads a path and ``parse_run`` reads bytes that are already here, such
 as an upload. Both give a :class:`~placement_viz.model.Run` or raise one
 :class:`~placement_viz.errors.TraceError`, whatever the bytes.
+
+::
+
+    places     a file, a zip, a folder or a pattern: the files that may be steps
+    files      what one of them holds, unpacked (packing) and bounded
+    kinds      which format it is, by content
+      timeline   TensorFlow's timeline and our run file; rows: what its labels say
+      chrome     what other programs write in Chrome's format
+      xplane, step_stats, event_file, placement_log
+    folding    events into columns: in parts, by a stream, or at once
+    steps      several steps joined, and files taken apart in which they were joined
+    graph_files  the graph beside a trace
 """
 
 from __future__ import annotations
@@ -10,41 +22,62 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
-from placement_viz.model import Run
-from placement_viz.parser import files, graphdef, step_stats, timeline
-from placement_viz.parser.files import Content
+from placement_viz.errors import TraceError, TraceFormatError
+from placement_viz.model import Notice, Run
+from placement_viz.parser import files, graph_files
+from placement_viz.parser.kinds import read_steps
+from placement_viz.parser.places import OnProgress, Place, find, place_of
+from placement_viz.parser.steps import Step, join_steps
+from placement_viz.units import format_count
 
 __all__ = ["load_run", "parse_run"]
 
+_PLACED_ONLY = Notice(
+    "placed-only",
+    "the graph beside this trace is a log of placement: it says where ops were placed "
+    "that did not run, and nothing of what the program asks for, so an explicit "
+    "tf.device cannot be told from none",
+)
+
 
 def load_run(
-    path: str | pathlib.Path, *, graph: str | pathlib.Path | None = None
+    path: str | pathlib.Path,
+    *,
+    graph: str | pathlib.Path | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Run:
-    """Return the run that a file records.
+    """Return the run that a file, or several files together, record.
 
     Args:
-        path: A TensorFlow timeline, a run file, or RunMetadata or StepStats (binary
-            or text, which need TensorFlow), plain or gzipped; recognised by its
-            content, not by its name.
-        graph: A GraphDef (``.pb`` or ``.pbtxt``) of the program, for a timeline
-            that carries none.
+        path: A file of any kind in :mod:`~placement_viz.parser.kinds`, recognised by
+            its content and not by its name, plain or packed by gzip, Zstandard or zip.
+            A folder, a pattern such as ``steps/*.json`` and a zip of several files are
+            a run of several steps, in natural order of the names.
+        graph: The graph of the program, for a run that carries none: any file or
+            folder that :func:`~placement_viz.parser.graph_files.load_graph` reads.
+        on_progress: Called now and then with how many bytes have been read, and of how
+            many.
 
     Raises:
-        TraceFormatError: The file cannot be read or is of another kind.
+        TraceFormatError: It cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    path = pathlib.Path(path)
-    run = _read(files.content_of_file(path))
+    run = _read(find(pathlib.Path(path), on_progress))
     if graph is None:
         return run
-    return dataclasses.replace(run, graph=graphdef.load_graph(pathlib.Path(graph)))
+    found = graph_files.load_graph(pathlib.Path(graph))
+    trace = run.trace
+    if not found.nodes:
+        trace = dataclasses.replace(trace, notices=(*trace.notices, _PLACED_ONLY))
+    return dataclasses.replace(run, graph=found, trace=trace)
 
 
 def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES) -> Run:
     """Return the run that ``data`` records.
 
     Args:
-        data: The content of a file, plain or gzipped.
+        data: The content of a file, plain or packed; a zip of several files is a run
+            of several steps.
         source: What to call it in messages and results.
         limit_bytes: The most that the content may grow to when it is unpacked.
 
@@ -52,15 +85,33 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
         TraceFormatError: The data cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    return _read(files.content_of(data, source=source, limit_bytes=limit_bytes))
+    return _read(
+        place_of(files.content_of(data, source=source, limit_bytes=limit_bytes))
+    )
 
 
-def _read(content: Content) -> Run:
-    """Return the run in a text or message of any known kind."""
-    head = content.head()
-    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
-    if is_json or not step_stats.is_step_stats(head):
-        return timeline.read_timeline(content)
-    trace = step_stats.timeline_of(content.whole(), source=content.source)
-    run = timeline.read_timeline(files.content_of(trace, source=content.source))
-    return dataclasses.replace(run, format="tensorflow-step-stats")
+def _read(place: Place) -> Run:
+    steps: list[Step] = []
+    left_out: list[TraceError] = []
+    for content in place.contents:
+        try:
+            steps += read_steps(content)
+        except TraceError as error:
+            if not place.is_collection:
+                raise
+            left_out.append(error)
+    if not steps:
+        raise TraceFormatError(
+            f"{place.source}: expected a trace among "
+            f"{format_count(len(left_out), 'file')}, found none; {left_out[0]}"
+        )
+    run = join_steps(steps, place.source)
+    if not left_out:
+        return run
+    notice = Notice(
+        "left-out",
+        f"{format_count(len(left_out), 'file')} of {len(place.contents):,} could not "
+        f"be read and left out; {left_out[0]}",
+    )
+    trace = dataclasses.replace(run.trace, notices=(notice, *run.trace.notices))
+    return dataclasses.replace(run, trace=trace)

@@ -15,12 +15,15 @@ import msgspec
 from placement_viz.errors import TraceFormatError
 from placement_viz.schema import SCHEMA_VERSION, SECTION, RunSection
 
-__all__ = ["ChromeTrace", "Event", "parse_events", "parse_section"]
+__all__ = ["ChromeTrace", "Event", "is_json", "not_json", "parse_events", "parse_section"]
 
 #: A number as some producer writes it: Kineto has fractions, others text.
 Number: TypeAlias = int | float | str | None
 
 _ABSENT = msgspec.Raw(b"")
+# A line of a log may begin with a bracket too, but not with the one of an array.
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:[{\[\]\"ntf]|$))")
+_LEAD = b"\xef\xbb\xbf \t\r\n"
 _AT = re.compile(r" - at `\$\.?(.*?)`$")
 _BYTE = re.compile(r"^JSON is malformed: (.*) \(byte (\d+)\)$")
 
@@ -73,6 +76,11 @@ class ChromeTrace(msgspec.Struct, kw_only=True, gc=False):
         return bool(bytes(self.kineto))
 
 
+def is_json(head: bytes) -> bool:
+    """Return whether a file that begins with ``head`` is JSON, if anything is."""
+    return _JSON.match(head) is not None
+
+
 _OBJECT = msgspec.json.Decoder(ChromeTrace)
 _ARRAY = msgspec.json.Decoder(list[Event])
 _SECTION = msgspec.json.Decoder(RunSection)
@@ -85,12 +93,9 @@ def parse_events(data: bytes, *, source: str) -> ChromeTrace:
         TraceFormatError: It is no JSON, or no Chrome trace; the message says at
             which byte or in which event.
     """
-    text = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = data.lstrip(_LEAD)
     if text[:1] not in (b"{", b"["):
-        raise TraceFormatError(
-            f"{source}: expected a TensorFlow timeline in JSON, found "
-            f"{_first_bytes(text)}"
-        )
+        raise not_json(data, source)
     lead = len(data) - len(text)
     try:
         if text.startswith(b"["):
@@ -151,6 +156,19 @@ def _damage(error: Exception, lead: int, n_bytes: int) -> str:
             "file; it was cut off while it was written or copied"
         )
     return f"expected JSON: {error}"
+
+
+def not_json(head: bytes, source: str) -> TraceFormatError:
+    """Return the error for a file that is of no known kind.
+
+    Args:
+        head: What it begins with.
+        source: What to call it.
+    """
+    return TraceFormatError(
+        f"{source}: expected a TensorFlow timeline in JSON, found "
+        f"{_first_bytes(head.lstrip(_LEAD))}"
+    )
 
 
 def _first_bytes(text: bytes) -> str:

@@ -1,58 +1,37 @@
-"""GraphDef files (``.pb``, ``.pbtxt``) into a Graph; needs TensorFlow."""
+"""GraphDef messages into a Graph; needs TensorFlow."""
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from placement_viz.errors import TraceFormatError
 from placement_viz.model import Graph
-from placement_viz.parser import files
 from placement_viz.schema import GraphNode
 
-__all__ = ["load_graph"]
+__all__ = ["graph_of"]
 
 _COLOCATION = "loc:@"
 _RESOURCE = 20  # DT_RESOURCE in types.proto
+#: More outputs than any op has; a damaged graph may claim as many as it likes.
+_MOST_OUTPUTS = 4096
 
 
-def load_graph(path: pathlib.Path) -> Graph:
+def graph_of(graph_def: Any) -> Graph:
     """Return the graph of a program, as it was before any optimiser.
 
-    Args:
-        path: A serialised GraphDef, binary or text, plain or gzipped. It is read as
-            text when its name ends in ``.pbtxt`` or ``.pbtxt.gz``.
+    The functions of the graph's library are left out: what a step runs of them bears
+    the name of the call in front (``StatefulPartitionedCall/mm``), and their inputs
+    are written in another way.
 
-    Raises:
-        TraceFormatError: It is no GraphDef, or TensorFlow is not installed.
+    Args:
+        graph_def: A GraphDef.
     """
-    data = files.content_of_file(path).whole()
-    try:
-        from google.protobuf import message, text_format  # noqa: PLC0415 - heavy
-        from tensorflow.core.framework import graph_pb2  # noqa: PLC0415 - heavy
-        from tensorflow.python.framework import op_def_registry  # noqa: PLC0415 - heavy
-    except ImportError as error:
-        text = (
-            f"{path}: expected TensorFlow to read a GraphDef with, found none; "
-            "install tensorflow, or open a run file, which carries its graph"
-        )
-        raise TraceFormatError(text) from error
-    graph = graph_pb2.GraphDef()
-    try:
-        if path.name.removesuffix(".gz").endswith(".pbtxt"):
-            text_format.Parse(data, graph)
-        else:
-            graph.ParseFromString(data)
-    except (message.DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise TraceFormatError(f"{path}: expected a GraphDef: {reason}") from error
-    if not graph.node:
-        raise TraceFormatError(f"{path}: expected a GraphDef, found no node in it")
+    from tensorflow.python.framework import op_def_registry  # noqa: PLC0415 - heavy
+
     return Graph(
         nodes={
             node.name: _graph_node(node, op_def_registry.get(node.op))
-            for node in graph.node
+            for node in graph_def.node
         }
     )
 
@@ -60,7 +39,7 @@ def load_graph(path: pathlib.Path) -> Graph:
 def _graph_node(node: Any, definition: Any) -> GraphNode:
     colocate = (
         tuple(
-            loc.decode().removeprefix(_COLOCATION)
+            loc.decode(errors="replace").removeprefix(_COLOCATION)
             for loc in node.attr["_class"].list.s
             if loc != f"{_COLOCATION}{node.name}".encode()
         )
@@ -91,7 +70,7 @@ def _handles(node: Any, definition: Any) -> Iterator[int]:
         else:
             number = node.attr[output.number_attr].i if output.number_attr else 1
             one = output.type or node.attr[output.type_attr].type
-            types = [one] * number
+            types = [one] * min(number, _MOST_OUTPUTS)
         for each in types:
             if output.is_ref or each == _RESOURCE:
                 yield slot

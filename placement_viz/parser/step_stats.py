@@ -59,7 +59,7 @@ def timeline_of(data: bytes, *, source: str) -> bytes:
             "not record the device of logical ops"
         )
         raise TraceFormatError(text) from error
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+    except (text_format.ParseError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         text = f"{source}: expected RunMetadata or StepStats, found damage: {reason}"
         raise TraceFormatError(text) from error

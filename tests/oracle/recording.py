@@ -24,7 +24,7 @@ from placement_viz.capture.section import run_section
 from placement_viz.capture.sessions import SessionWatch
 from placement_viz.capture.steps import Schedule, StepSelection
 from placement_viz.capture.tracing import TracedStep
-from placement_viz.parser.graphdef import load_graph
+from placement_viz.parser.graph_files import load_graph
 from placement_viz.schema import GraphNode
 from tests.oracle.knowledge import BuildNotes, noting_gradients
 from tests.oracle.models import Model
