@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 
 from placement_viz.model import Run
-from placement_viz.parser import files, graphdef, step_stats, timeline
+from placement_viz.parser import files, graphdef, step_stats, timeline, xplane
 
 __all__ = ["load_run", "parse_run"]
 
@@ -24,8 +24,8 @@ def load_run(
 
     Args:
         path: A TensorFlow timeline, a run file, or RunMetadata or StepStats (binary
-            or text, which need TensorFlow), plain or gzipped; recognised by its
-            content, not by its name.
+            or text) or a profiler's xplane, which need TensorFlow; plain or gzipped,
+            recognised by its content, not by its name.
         graph: A GraphDef (``.pb`` or ``.pbtxt``) of the program, for a timeline
             that carries none.
 
@@ -61,6 +61,10 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
 def _read(open_pieces: Callable[[], Iterator[bytes]], *, source: str) -> Run:
     """Return the run in a text or message of any known kind."""
     head = next(open_pieces(), b"")
+    if xplane.is_xplane(head):
+        return xplane.read_xplane(
+            files.whole(open_pieces(), source=source), source=source
+        )
     is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
     if is_json or not step_stats.is_step_stats(head):
         return timeline.read_timeline(open_pieces, source=source)
