@@ -224,6 +224,7 @@ def test_a_device_without_streams_shows_its_ops_of_xla():
     """As a TPU does; an op is called by its short name, not by its whole text."""
     lines = {
         "XLA Modules": [happened("jit_f", 0, 100)],
+        "Some new line": [happened("jit_f", 0, 100)],
         "XLA Ops": [happened("%add.1 = f32[2] add(…)", 5, display="add.1")],
     }
 
@@ -336,19 +337,23 @@ def test_ops_that_follow_each_other_still_do_in_microseconds(durations_ps, origi
 def test_steps_of_the_devices_are_numbered_in_order_of_time():
     """A step is the same on all devices though it starts earlier on one of them."""
     steps = {
-        GPU: [happened("7", 0, 50, group_id=9), happened("8", 50, 50, group_id=3)],
-        GPU_1: [happened("8", 90, 50, group_id=3)],
+        GPU_1: [happened("9", 140, group_id=6), happened("8", 90, group_id=3)],
+        GPU: [
+            happened("9", 80, group_id=6),
+            happened("8", 50, group_id=3),
+            happened("7", 0, group_id=9),
+        ],
     }
     kernels = {
         GPU: [happened("a", 10), happened("b", 49), happened("c", 50)],
-        GPU_1: [happened("d", 60), happened("e", 95), happened("f", 300)],
+        GPU_1: [happened("d", 60), happened("e", 139), happened("f", 300)],
     }
 
     ops = ops_of(*(plane(d, {STREAM: kernels[d], "Steps": steps[d]}) for d in steps))
 
     found = {op["name"]: op["step"] for op in ops}
-    # Before GPU 1 has started a step, its only step is the nearest.
-    assert found == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 1, "f": 1}
+    # Before GPU 1 has started a step, its first step is the nearest.
+    assert found == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 1, "f": 2}
 
 
 @pytest.mark.tensorflow
@@ -375,11 +380,11 @@ def test_steps_that_the_program_counted_hold_for_all_planes():
         happened("train", start, 30, step_num=count)
         for start, count in [(0, 0), (1, 0), (100, 1), (200, 0)]
     ]
-    kernels = [happened(f"k{start}", start) for start in (10, 90, 150, 250)]
+    kernels = [happened(f"k{start}", start) for start in (0, 10, 90, 150, 250)]
 
     ops = ops_of(plane(GPU, {STREAM: kernels}), plane(HOST, {"python": counted}))
 
-    assert [op["step"] for op in ops] == [0, 0, 1, 2]
+    assert [op["step"] for op in ops] == [0, 0, 0, 1, 2]
 
 
 @pytest.mark.tensorflow
@@ -401,6 +406,8 @@ def test_what_lost_its_name_or_its_time_is_not_lost_silently():
     message.lines[0].events.add(metadata_id=98, duration_ps=-1)
     message.lines[0].events.add(metadata_id=97, num_occurrences=3)
     message.lines[0].events[0].stats.add(metadata_id=96, ref_value=95)
+    (tf_op,) = message.stat_metadata
+    message.lines[0].events[1].stats.add(metadata_id=tf_op, ref_value=95)
 
     trace = run_of(message).trace
 
