@@ -18,7 +18,9 @@ ENTRIES = (
 TIMELINES = [e["file"] for e in ENTRIES if e["kind"] == "tf1-timeline"]
 STEP_STATS = [e["file"] for e in ENTRIES if e["kind"] == "RunMetadata"]
 OTHERS = [
-    e["file"] for e in ENTRIES if e["kind"] not in {"tf1-timeline", "RunMetadata"}
+    e["file"]
+    for e in ENTRIES
+    if e["kind"] not in {"tf1-timeline", "RunMetadata", "xplane"}
 ]
 
 pytestmark = pytest.mark.skipif(not ENTRIES, reason="the corpus is not here")

@@ -273,7 +273,12 @@ def test_memory_is_counted_and_no_op():
     skipped = read(timeline_of(stats, show_memory=True)).skipped
 
     # Two labels for each row, and one for the allocators.
-    assert skipped == {"row label": 5, "flow arrow": 2, "tensor object": 6, "counter": 4}
+    assert skipped == {
+        "row label": 5,
+        "flow arrow": 2,
+        "tensor object": 6,
+        "counter": 4,
+    }
 
 
 @pytest.mark.parametrize(

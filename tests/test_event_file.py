@@ -138,12 +138,13 @@ def test_the_steps_are_in_the_order_of_the_file():
 
 
 @pytest.mark.tensorflow
-def test_of_several_steps_the_last_is_read_and_the_rest_is_said():
-    """Nobody takes one step for the whole file."""
-    run = read(events(step("a", "mm"), step("b", "mm", "add")))
+def test_several_traced_steps_are_a_run_of_several_steps():
+    """The steps of a file are one run, in the order in which they were logged."""
+    trace = read(events(step("a", "mm"), step("b", "mm", "add"))).trace
 
-    assert run.trace.ops["name"].to_list() == ["mm", "add"]
-    assert codes(run.trace.notices) == ["last-step"]
+    assert trace.ops["name"].to_list() == ["mm", "mm", "add"]
+    assert trace.ops["step"].to_list() == [0, 1, 1]
+    assert codes(trace.notices) == ["steps-joined"]
 
 
 @pytest.mark.tensorflow

@@ -15,7 +15,14 @@ import msgspec
 from placement_viz.errors import TraceFormatError
 from placement_viz.schema import SCHEMA_VERSION, SECTION, RunSection
 
-__all__ = ["ChromeTrace", "Event", "is_json", "not_json", "parse_events", "parse_section"]
+__all__ = [
+    "ChromeTrace",
+    "Event",
+    "is_json",
+    "not_json",
+    "parse_events",
+    "parse_section",
+]
 
 #: A number as some producer writes it: Kineto has fractions, others text.
 Number: TypeAlias = int | float | str | None

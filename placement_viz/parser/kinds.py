@@ -53,7 +53,7 @@ def _run_of_step_stats(data: bytes, source: str) -> Run:
 def _steps_of_events(content: Content) -> list[Step]:
     """Return the steps that were logged in an event file, each with its graph."""
     events = event_file.parse_event_file(content.whole(), source=content.source)
-    steps = []
+    steps: list[Step] = []
     for tag, metadata in events.steps:
         run = _run_of_step_stats(metadata, content.source)
         trace = run.trace

@@ -58,7 +58,8 @@ def unpacked(
     is_gzip = first.startswith(_GZIP_MAGIC)
     n_bytes = 0
     try:
-        for piece in (_gunzipped if is_gzip else _unzstandarded)(pieces):
+        unpack = _gunzipped if is_gzip else _unzstandarded
+        for piece in filter(None, unpack(pieces)):
             n_bytes += len(piece)
             yield piece
     except (zlib.error, zstandard.ZstdError, _CutOffError) as error:

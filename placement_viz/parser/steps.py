@@ -65,12 +65,11 @@ def join_steps(steps: Sequence[Step], source: str) -> Run:
 
 def _joined(traces: Sequence[Trace]) -> pl.DataFrame:
     """Return the ops of all traces, each after the one before it."""
-    tables = []
+    tables = [traces[0].ops]
     begin_us = n_steps = 0
-    for before, trace in itertools.pairwise((None, *traces)):
-        if before is not None:
-            begin_us += before.span_us + _pause_us(before, trace)
-            n_steps += before.n_steps
+    for before, trace in itertools.pairwise(traces):
+        begin_us += before.span_us + _pause_us(before, trace)
+        n_steps += before.n_steps
         tables.append(
             trace.ops.with_columns(
                 pl.col("start_us") + begin_us, pl.col("step") + n_steps

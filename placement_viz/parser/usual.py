@@ -35,6 +35,7 @@ else:
     Args = msgspec.defstruct(
         "Args",
         [(name, str | None, None) for name in ("name", "op", *INPUTS)],
+        namespace={"__doc__": "Node, type and inputs of an op."},
         forbid_unknown_fields=True,
         gc=False,
     )
