@@ -143,7 +143,7 @@ def test_a_run_file_brings_its_graph():
         (b'{"traceEvents": [null]}', "traceEvents[0]: expected object, found null"),
         (b'[{"ts": {}}]', "[0].ts: expected "),
         (b'{"a": 1}', "found JSON without traceEvents"),
-        (b'[{"args":' + b"[" * 100_000, "nested too deeply"),
+        (b'[{"args":' + b"[" * 100_000, "nested deeper than the"),
         (b'{"traceEvents": [], "deviceProperties": []}', "without traceEvents"),
         (b'["\xff"]', "run.json: "),
         (

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from placement_viz.analysis import Analysis, analyze_run
 from placement_viz.commands.output import write_text
-from placement_viz.parser import load_run
+from placement_viz.commands.reading import read_run
 from placement_viz.reports.csv import format_csv
 from placement_viz.reports.document import analysis_document, format_json
 from placement_viz.reports.text import print_analysis
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the analysis; return the exit code."""
-    analysis = analyze_run(load_run(arguments.run, graph=arguments.graph))
+    analysis = analyze_run(read_run(arguments.run, arguments.graph))
     wanted = {name: getattr(arguments, name) for name in _FORMATS}
     for name, destination in wanted.items():
         if destination:

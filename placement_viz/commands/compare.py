@@ -8,7 +8,7 @@ from rich.console import Console
 
 from placement_viz.analysis import compare_runs
 from placement_viz.commands.output import write_text
-from placement_viz.parser import load_run
+from placement_viz.commands.reading import read_run
 from placement_viz.reports import text
 from placement_viz.reports.document import comparison_document, format_json
 
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the comparison; return the exit code."""
     comparison = compare_runs(
-        load_run(arguments.baseline), load_run(arguments.candidate)
+        read_run(arguments.baseline), read_run(arguments.candidate)
     )
     if arguments.json:
         write_text(arguments.json, format_json(comparison_document(comparison)))
@@ -42,5 +42,5 @@ def print_comparison(baseline_path: str, candidate_path: str) -> None:
     Raises:
         TraceError: One of them is no usable run.
     """
-    comparison = compare_runs(load_run(baseline_path), load_run(candidate_path))
+    comparison = compare_runs(read_run(baseline_path), read_run(candidate_path))
     text.print_comparison(comparison, Console())

@@ -8,6 +8,7 @@ kind can be named instead of failing on its first field.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, TypeAlias
 
 import msgspec
@@ -118,7 +119,11 @@ def parse_events(data: bytes, *, source: str) -> ChromeTrace:
         message = f"{source}: byte {lead + error.start}: expected UTF-8 text"
         raise TraceFormatError(message) from error
     except RecursionError as error:
-        message = f"{source}: expected a trace, found JSON nested too deeply to be one"
+        levels = sys.getrecursionlimit()
+        message = (
+            f"{source}: expected a trace, found JSON nested deeper than the "
+            f"{levels:,} levels that are read"
+        )
         raise TraceFormatError(message) from error
 
 

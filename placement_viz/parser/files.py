@@ -31,7 +31,8 @@ LIMIT_BYTES = 16 * 2**30
 WHOLE_LIMIT_BYTES = 4 * 2**30
 #: The most files in a zip; each may be a step.
 _MOST_MEMBERS = 10_000
-_ZIP_MAGIC = b"PK\x03\x04"
+#: The second begins one that is empty.
+_ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 
 #: Takes how many bytes of a file, as it lies on disk, have been read.
 OnRead = Callable[[int], None]

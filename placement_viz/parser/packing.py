@@ -22,6 +22,8 @@ __all__ = ["PIECE_BYTES", "is_packed", "unpacked"]
 #: How much is read and unpacked at a time.
 PIECE_BYTES = 1 << 22
 
+_SLICE_BYTES = 1 << 14
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 #: How far unpacking may need to look back; the format allows a thousand times as much.
@@ -82,7 +84,7 @@ def _gunzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield what is packed; a gzip file may hold several members, one after another."""
     member = zlib.decompressobj(wbits=31)
     is_first = True
-    for piece in pieces:
+    for piece in _sliced(pieces):
         rest = piece
         while rest:
             if member.eof:
@@ -99,6 +101,13 @@ def _gunzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
             rest = member.unused_data if member.eof else member.unconsumed_tail
     if not member.eof:
         raise _CutOffError
+
+
+def _sliced(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield small pieces: where one is damaged, nothing of it is unpacked."""
+    for piece in pieces:
+        for start in range(0, len(piece), _SLICE_BYTES):
+            yield piece[start : start + _SLICE_BYTES]
 
 
 def _unzstandarded(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -9,11 +9,13 @@ import polars as pl
 
 from placement_viz.model import OPS_SCHEMA, RowKind
 
-__all__ = ["SEPARATOR", "Row", "ops_table"]
+__all__ = ["LONGEST_BYTES", "SEPARATOR", "Row", "longest_bytes", "ops_table"]
 
 #: Between the tensors in a text of several. TensorFlow's names cannot have it; in
 #: somebody else's it is shown as what cannot be shown.
 SEPARATOR = "\x1f"
+#: No name of TensorFlow's, and no list of inputs, is nearly as long.
+LONGEST_BYTES = 1 << 20
 #: How many ops' inputs are taken apart at a time.
 _SLICE = 1 << 16
 #: No ops of the graph: a worker logs one for each tensor, or piece of a collective op,
@@ -65,6 +67,12 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
     ops = ops.with_columns(device=pl.col("row").replace_strict(devices))
     columns = (pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
     return ops.select(columns), origin_us
+
+
+def longest_bytes(ops: pl.DataFrame) -> int:
+    """Return the size of the longest name, type or list of inputs in ``ops``."""
+    texts = pl.col("name", "op_type", "inputs").str.len_bytes().max()
+    return max(ops.select(texts).row(0), key=lambda size: size or 0) or 0
 
 
 def _lanes(ops: pl.DataFrame) -> pl.Series:

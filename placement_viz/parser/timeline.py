@@ -27,8 +27,15 @@ from placement_viz.parser.files import Content
 from placement_viz.parser.fold import Fold
 from placement_viz.parser.folding import fold_events
 from placement_viz.parser.rows import read_annotations, read_rows
-from placement_viz.parser.table import SEPARATOR, ops_table
+from placement_viz.parser.steps import split_steps
+from placement_viz.parser.table import (
+    LONGEST_BYTES,
+    SEPARATOR,
+    longest_bytes,
+    ops_table,
+)
 from placement_viz.schema import RunSection
+from placement_viz.units import format_bytes
 
 __all__ = ["read_timeline"]
 
@@ -77,6 +84,11 @@ def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
 def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
     skipped = fold.skipped(rows)
     said = read_rows(rows.values())
+    if (longest := longest_bytes(fold.table)) > LONGEST_BYTES:
+        raise TraceFormatError(
+            f"{source}: expected names of at most {format_bytes(LONGEST_BYTES)}, found "
+            f"one of {format_bytes(longest)}; no program has such a name"
+        )
     # Handed over at once: while it is put in order, nobody else may hold on to it.
     table, origin_us = ops_table(read_annotations(fold.take_ops(rows), said), said)
     if table.is_empty():
@@ -85,7 +97,7 @@ def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
             "with FULL_TRACE records ops"
         )
         raise NoOpsError(message)
-    return Trace(ops=table, origin_us=origin_us, skipped=skipped)
+    return split_steps(Trace(ops=table, origin_us=origin_us, skipped=skipped))
 
 
 def _capture_notices(section: RunSection) -> Iterator[Notice]:

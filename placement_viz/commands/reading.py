@@ -1,0 +1,58 @@
+"""Runs read from files, with progress for whoever waits at a terminal."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from placement_viz.model import Run
+from placement_viz.parser import load_run
+
+__all__ = ["read_run"]
+
+#: Who waits no longer than this needs no bar.
+_PATIENCE_S = 0.5
+
+
+def read_run(path: str, graph: str | None = None) -> Run:
+    """Return the run at ``path``; see :func:`~placement_viz.parser.load_run`.
+
+    While a large one is read, a bar on standard error shows how far it is, how fast
+    that goes and how long it will take, if standard error is a terminal.
+
+    Raises:
+        TraceError: It is no usable run.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return load_run(path, graph=graph)
+    with Progress(
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("reading", visible=False, total=None)
+        begin = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            progress.update(
+                task,
+                completed=done,
+                total=total,
+                visible=time.monotonic() - begin > _PATIENCE_S,
+            )
+
+        return load_run(path, graph=graph, on_progress=tell)
