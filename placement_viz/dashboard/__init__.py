@@ -21,6 +21,7 @@ from placement_viz.dashboard.callbacks import add_callbacks
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import say
 from placement_viz.dashboard.sessions import protect_server, session_id
+from placement_viz.dashboard.timeline_routes import add_timeline_routes
 from placement_viz.errors import PlacementVizError
 
 __all__ = ["comparison_address", "create_app", "serve"]
@@ -58,6 +59,7 @@ def create_app(
         catalog.listing(session_id()), app.config.requests_pathname_prefix
     )
     add_callbacks(app, catalog)
+    add_timeline_routes(server, catalog)
     protect_server(server, app.csp_hashes())
     return app
 

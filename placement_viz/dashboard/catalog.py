@@ -11,9 +11,11 @@ import collections
 import dataclasses
 import pathlib
 import threading
+import weakref
 from collections.abc import Iterable, Sequence
 
 from placement_viz import Analysis, analyze_run, load_run, parse_run
+from placement_viz.dashboard.pictures import Picture
 from placement_viz.errors import UnknownNameError
 
 __all__ = ["Catalog", "Limits", "Listing"]
@@ -78,6 +80,10 @@ class Catalog:
         self._uploads: collections.OrderedDict[str, _Uploads] = (
             collections.OrderedDict()
         )
+        # Of an analysis that is gone nobody can ask for the picture.
+        self._pictures: weakref.WeakKeyDictionary[Analysis, Picture] = (
+            weakref.WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
     def listing(self, session: str) -> Listing:
@@ -112,6 +118,19 @@ class Catalog:
         analysis = analyze_run(load_run(path))
         with self._lock:
             return self._read.setdefault(label, analysis)
+
+    def picture(self, label: str, session: str) -> Picture:
+        """Return how the run called ``label`` is drawn.
+
+        Raises:
+            UnknownNameError: The session has no such run.
+            TraceError: The file behind the label cannot be used.
+        """
+        analysis = self.load(label, session)
+        found = self._pictures.get(analysis)
+        if found is None:
+            found = self._pictures.setdefault(analysis, Picture(analysis))
+        return found
 
     def add(self, filename: str, data: bytes, session: str) -> str:
         """Analyse an upload and return its label, which no other run has.

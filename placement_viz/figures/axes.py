@@ -9,11 +9,11 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 
-from placement_viz.figures.looks import Look
+from placement_viz.figures.looks import MARKS, Look, OpClass
 from placement_viz.figures.rows import RowGroup, Rows
 from placement_viz.model import RowKind
 
-__all__ = ["dress_figure", "show_window", "whole_window"]
+__all__ = ["dress_figure", "frame_figure", "show_window", "whole_window"]
 
 _US = 1e-6
 _LINE_PX = ((24, 22), (64, 15), (10**9, 10))
@@ -75,6 +75,43 @@ def dress_figure(figure: go.Figure, parts: Sequence[Rows], look: Look) -> None:
         tickvals=[y for y, _ in ticks],
         ticktext=[text for _, text in ticks],
         ticklabelstandoff=6,
+    )
+
+
+def frame_figure(
+    figure: go.Figure,
+    parts: Sequence[Rows],
+    whole_us: tuple[float, float],
+    look: Look,
+) -> None:
+    """Make ``figure`` a frame into which somebody else draws ops and times.
+
+    Args:
+        figure: Dressed already.
+        parts: The lines of each run, from top to bottom.
+        whole_us: First and last moment that can be looked at.
+        look: The colours.
+    """
+    figure.add_scatter(x=[0], y=[0], visible=True, opacity=0, hoverinfo="skip")
+    figure.update_layout(
+        meta={
+            "whole": list(whole_us),
+            "sources": [rows.lines.sort("y")["y"].to_list() for rows in parts],
+            "classes": [each.value for each in OpClass],
+            "fills": [look.fills[each] for each in OpClass],
+            "hatches": [MARKS[each].hatch for each in OpClass],
+            "text": look.text,
+            "muted": look.muted,
+            "surface": look.surface,
+            "grid": look.grid,
+        }
+    )
+    figure.update_xaxes(
+        range=[t * _US for t in whole_us],
+        fixedrange=True,
+        showticklabels=False,
+        showgrid=False,
+        title=None,
     )
 
 

@@ -8,14 +8,19 @@ import plotly.graph_objects as go
 
 from placement_viz.analysis import Comparison
 from placement_viz.analysis.compare import Side
-from placement_viz.figures.axes import dress_figure, show_window, whole_window
+from placement_viz.figures.axes import (
+    dress_figure,
+    frame_figure,
+    show_window,
+    whole_window,
+)
 from placement_viz.figures.bars import View, add_marks
 from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.looks import LIGHT, Look
 from placement_viz.figures.marks import marks_table
 from placement_viz.figures.rows import Rows, place_rows
 
-__all__ = ["comparison_figure"]
+__all__ = ["comparison_figure", "comparison_frame"]
 
 #: Room between the two runs for the second one's name, in lines.
 _TITLE_LINES = 1.6
@@ -53,6 +58,28 @@ def comparison_figure(
     for word, side, rows in zip(("Before", "After"), sides, parts, strict=True):
         _name_side(figure, f"<b>{word}</b>: {_short_source(side)}", rows, look)
         _mark_end(figure, side, rows, look)
+    return figure
+
+
+def comparison_frame(comparison: Comparison, look: Look = LIGHT) -> go.Figure:
+    """Return both timelines without their ops: what they are drawn into.
+
+    ``meta`` is that of :func:`~placement_viz.figures.timeline_frame`, with the baseline
+    as the first of its sources.
+    """
+    figure = go.Figure()
+    sides = (comparison.baseline, comparison.candidate)
+    parts = []
+    top = _TITLE_LINES
+    for side in sides:
+        parts.append(place_rows(side.run.trace, top))
+        top = parts[-1].bottom + _TITLE_LINES
+    dress_figure(figure, parts, look)
+    figure.update_yaxes(range=[parts[-1].bottom + 0.2, 0])
+    whole = whole_window(max(side.span_us for side in sides))
+    frame_figure(figure, parts, whole, look)
+    for word, side, rows in zip(("Before", "After"), sides, parts, strict=True):
+        _name_side(figure, f"<b>{word}</b>: {_short_source(side)}", rows, look)
     return figure
 
 

@@ -7,14 +7,26 @@ import dataclasses
 import plotly.graph_objects as go
 
 from placement_viz.analysis import Analysis
-from placement_viz.figures.axes import dress_figure, show_window, whole_window
+from placement_viz.figures.axes import (
+    dress_figure,
+    frame_figure,
+    show_window,
+    whole_window,
+)
 from placement_viz.figures.bars import View, add_marks
 from placement_viz.figures.detail import MAX_MARKS
+from placement_viz.figures.looks import LIGHT, Look
 from placement_viz.figures.marks import marks_table
 from placement_viz.figures.rows import place_rows
 from placement_viz.units import format_count, format_us
 
-__all__ = ["SELECTED", "op_box", "timeline_caption", "timeline_figure"]
+__all__ = [
+    "SELECTED",
+    "op_box",
+    "timeline_caption",
+    "timeline_figure",
+    "timeline_frame",
+]
 
 #: Name of the shape around the chosen op.
 SELECTED = "selected"
@@ -44,6 +56,20 @@ def timeline_figure(analysis: Analysis, view: View | None = None) -> go.Figure:
             line={"color": view.look.text, "width": 3},
             **box,
         )
+    return figure
+
+
+def timeline_frame(analysis: Analysis, look: Look = LIGHT) -> go.Figure:
+    """Return the timeline of ``analysis`` without its ops: what they are drawn into.
+
+    ``meta`` holds what the page needs to draw them: ``whole`` (first and last moment,
+    in microseconds), the heights of the lines of each run in ``sources``, from top to
+    bottom, and the colours.
+    """
+    rows = place_rows(analysis.run.trace)
+    figure = go.Figure()
+    dress_figure(figure, [rows], look)
+    frame_figure(figure, [rows], whole_window(analysis.run.trace.span_us), look)
     return figure
 
 

@@ -1,0 +1,218 @@
+"""A run as its timeline is drawn: ops on lines, at every level of detail."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import threading
+from collections.abc import Iterable
+
+import polars as pl
+
+from placement_viz.analysis import Analysis
+from placement_viz.dashboard.windows import Levels, build_levels
+from placement_viz.errors import UnknownNameError
+from placement_viz.figures import OpClass, classify_ops, place_rows
+from placement_viz.model import RowKind
+from placement_viz.names import producer_of
+from placement_viz.units import format_count
+
+__all__ = ["DrawnOp", "Picture"]
+
+#: Pyramids that are kept of one run: one for each set of classes switched off.
+_MOST_LEVELS = 3
+#: The most that a search lists, and the most inputs and consumers of an op.
+_MOST_FOUND = 5_000
+_MOST_LINKS = 200
+_MOST_TYPES = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawnOp:
+    """One op: a row of :attr:`Picture.ops`."""
+
+    op: int
+    name: str
+    op_type: str
+    device: str
+    line: int
+    start_us: int
+    duration_us: int
+    op_class: str
+    forward_op: str | None
+    expected_device: str | None
+    evidence: str | None
+
+
+class Picture:
+    """Where the ops of a run are drawn, and what can be asked about them.
+
+    Attributes:
+        ops: ``op``, ``name``, ``op_type``, ``device``, ``line`` (from 0 at the top),
+            ``start_us``, ``duration_us``, ``op_class``, ``forward_op`` and others of
+            :func:`~placement_viz.figures.classify_ops`; in order of start.
+        n_lines: How many lines there are.
+        devices: Those of the run, for names as short as they can be.
+    """
+
+    def __init__(self, analysis: Analysis) -> None:
+        """Place all ops of ``analysis``."""
+        run = analysis.run
+        lines = place_rows(run.trace).lines.sort("y").with_row_index("line")
+        self._trace = run.trace
+        self.devices = run.trace.devices
+        self.n_lines = lines.height
+        self.ops = classify_ops(run, analysis.colocation).join(
+            lines.select("device", "row", "lane", "row_kind", "line"),
+            on=["device", "row", "lane", "row_kind"],
+            how="left",
+            maintain_order="left",
+        )
+        self._levels: collections.OrderedDict[frozenset[str], Levels] = (
+            collections.OrderedDict()
+        )
+        self._lock = threading.Lock()
+
+    def levels(self, hidden: Iterable[str] = ()) -> Levels:
+        """Return the levels of detail without the classes in ``hidden``."""
+        key = frozenset(hidden) & {each.value for each in OpClass}
+        with self._lock:
+            if key not in self._levels:
+                seen = self.ops.filter(~pl.col("op_class").is_in(list(key)))
+                self._levels[key] = build_levels(seen, self.n_lines)
+                while len(self._levels) > _MOST_LEVELS:
+                    self._levels.popitem(last=False)
+            self._levels.move_to_end(key)
+            return self._levels[key]
+
+    def op(self, op: int) -> DrawnOp:
+        """Return one op.
+
+        Args:
+            op: Position in the trace.
+
+        Raises:
+            UnknownNameError: There is no such op.
+        """
+        if not 0 <= op < self.ops.height:
+            message = f"no op number {op}: there are {self.ops.height:,}"
+            raise UnknownNameError(message)
+        fields = [field.name for field in dataclasses.fields(DrawnOp)]
+        return DrawnOp(**self.ops.select(fields).row(op, named=True))
+
+    def misplaced_beside(self, moment_us: float, op: int, step: int) -> int | None:
+        """Return the misplaced op before or after; None when there is none.
+
+        Args:
+            moment_us: Where to begin when no op is chosen.
+            op: The chosen op; -1 for none.
+            step: 1 for the next, -1 for the one before.
+        """
+        found = self._misplaced
+        if 0 <= op < self.ops.height:
+            place = found.search_sorted(op, side="right" if step > 0 else "left")
+        else:
+            starts = self.ops["start_us"].gather(found)
+            place = starts.search_sorted(moment_us, side="left")
+        place = int(place) - (step < 0)
+        return int(found[place]) if 0 <= place < len(found) else None
+
+    def forward_of(self, op: int) -> int | None:
+        """Return the forward op of a gradient op; None when it did not run."""
+        this = self.op(op)
+        ran = self.ops.filter(
+            (pl.col("name") == this.forward_op)
+            & (pl.col("row_kind") == RowKind.EXECUTOR)
+        )
+        before = ran.filter(pl.col("start_us") <= this.start_us)
+        if ran.is_empty():
+            return None
+        return int(before["op"][-1] if before.height else ran["op"][0])
+
+    def search(self, pattern: str) -> tuple[int, list[int]]:
+        """Return how many ops have a name or type that fits, and the first of them.
+
+        Args:
+            pattern: A regular expression; case makes no difference.
+
+        Raises:
+            UnknownNameError: It is no regular expression.
+        """
+        # In time that is linear in the text, whatever the expression.
+        expression = f"(?i){pattern}"
+        fits = pl.col("name").str.contains(expression)
+        fits |= pl.col("op_type").str.contains(expression)
+        try:
+            found = self.ops.filter(fits)["op"]
+        except pl.exceptions.ComputeError as error:
+            message = f"{pattern!r} is no regular expression"
+            raise UnknownNameError(message) from error
+        return len(found), found.head(_MOST_FOUND).to_list()
+
+    def links(self, op: int) -> dict[str, list[int]]:
+        """Return the ops that an op took something from, and those that took from it.
+
+        Of several executions of an input it is the last before the op began.
+        """
+        this = self.op(op)
+        ops = self._trace.ops
+        wanted = [producer_of(each) for each in ops["inputs"][op]]
+        before = self.ops.filter(
+            pl.col("name").is_in(wanted)
+            & (pl.col("row_kind") == RowKind.EXECUTOR)
+            & (pl.col("start_us") <= this.start_us)
+        )
+        inputs = before.group_by("name").agg(pl.col("op").last())["op"].sort()
+        mentions = (
+            ops.lazy()
+            .with_row_index("op")
+            .select("op", pl.col("inputs"))
+            .explode("inputs")
+            .filter(
+                pl.col("inputs").str.strip_chars_start("^").str.starts_with(this.name)
+            )
+            .collect()
+        )
+        consumers = [
+            each
+            for each, tensor in mentions.iter_rows()
+            if producer_of(tensor) == this.name
+        ]
+        return {
+            "inputs": inputs.head(_MOST_LINKS).to_list(),
+            "consumers": list(dict.fromkeys(consumers))[:_MOST_LINKS],
+        }
+
+    def sums(
+        self, window_us: tuple[float, float], lines: tuple[int, int]
+    ) -> dict[str, object]:
+        """Return what ran in a part of the picture, by verdict and by type.
+
+        Args:
+            window_us: First and last moment.
+            lines: First and last line.
+        """
+        seen = self.ops.filter(
+            (pl.col("start_us") <= window_us[1])
+            & (pl.col("start_us") + pl.col("duration_us") >= window_us[0])
+            & pl.col("line").is_between(*lines)
+        )
+
+        def by(column: str) -> list[tuple[str, int, int]]:
+            found = seen.group_by(column).agg(
+                n=pl.len(), us=pl.col("duration_us").sum()
+            )
+            return found.sort("us", column, descending=True).head(_MOST_TYPES).rows()
+
+        return {
+            "title": format_count(seen.height, "op"),
+            "total_us": int(seen["duration_us"].sum()),
+            "by_class": by("op_class"),
+            "by_type": by("op_type"),
+        }
+
+    @functools.cached_property
+    def _misplaced(self) -> pl.Series:
+        """Return the misplaced ops, in order of start."""
+        return self.ops.filter(pl.col("op_class") == OpClass.MISPLACED.value)["op"]

@@ -1,0 +1,194 @@
+"""What the timeline asks the server while somebody moves in it.
+
+Dash's callbacks carry figures; a window is asked for several times a second and is a
+few kB of numbers, so it has addresses of its own. Each answer is for the browser
+session that asks, and for a run that this session may see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flask
+import msgspec
+import numpy as np
+import polars as pl
+
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.pictures import Picture
+from placement_viz.dashboard.sessions import session_id
+from placement_viz.dashboard.windows import Segments, coalesce
+from placement_viz.errors import PlacementVizError
+from placement_viz.names import short_device
+from placement_viz.units import format_us
+
+__all__ = ["PREFIX", "add_timeline_routes"]
+
+#: Where the addresses begin, within the app.
+PREFIX = "_timeline"
+_MOST_PIXELS = 8_000
+#: More than these are put together where they touch.
+_MOST_SEGMENTS = 4_000
+#: An op as wide as this has room for its name.
+_LABELLED_PIXELS = 28
+_MOST_LABELS = 300
+_LONGEST_LABEL = 120
+_LONGEST_PATTERN = 500
+
+
+def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
+    """Answer what the timeline asks about the runs of ``catalog``."""
+    routes = flask.Blueprint("timeline", __name__)
+
+    def picture() -> Picture:
+        return catalog.picture(flask.request.args.get("run", ""), session_id())
+
+    @routes.get("/window")
+    def window() -> flask.Response:
+        return _window(picture())
+
+    @routes.get("/op")
+    def op() -> flask.Response:
+        found = picture()
+        return _json(_told(found, _whole("op")))
+
+    @routes.get("/beside")
+    def beside() -> flask.Response:
+        """Return the misplaced op before or after."""
+        found = picture()
+        step = -1 if _whole("step") < 0 else 1
+        other = found.misplaced_beside(_number("at"), _whole("op"), step)
+        return _json(None if other is None else _told(found, other))
+
+    @routes.get("/forward")
+    def forward() -> flask.Response:
+        found = picture()
+        other = found.forward_of(_whole("op"))
+        return _json(None if other is None else _told(found, other))
+
+    @routes.get("/named")
+    def named() -> flask.Response:
+        found = picture()
+        other = found.named(flask.request.args.get("name", ""))
+        return _json(None if other is None else _told(found, other))
+
+    @routes.get("/links")
+    def links() -> flask.Response:
+        found = picture()
+        ends = found.links(_whole("op"))
+        return _json(
+            {kind: [_told(found, each) for each in ops] for kind, ops in ends.items()}
+        )
+
+    @routes.get("/search")
+    def search() -> flask.Response:
+        pattern = flask.request.args.get("for", "")[:_LONGEST_PATTERN]
+        total, ops = picture().search(pattern)
+        return _json({"total": total, "ops": ops})
+
+    @routes.get("/sums")
+    def sums() -> flask.Response:
+        span = _number("from"), _number("to")
+        return _json(picture().sums(span, (_whole("first"), _whole("last"))))
+
+    @routes.errorhandler(PlacementVizError)
+    def failed(error: PlacementVizError) -> tuple[flask.Response, int]:
+        return _json({"error": str(error)}), 404
+
+    server.register_blueprint(routes, url_prefix=f"/{PREFIX}")
+
+
+def _window(picture: Picture) -> flask.Response:
+    """Return the segments of a window: a header in JSON, then a column after another.
+
+    A column has 4 bytes an entry: op, line and class as integers in two of them,
+    begin and end as floats, in parts of the window.
+    """
+    start_us, end_us = _number("from"), _number("to")
+    n_pixels = min(max(_whole("px"), 1), _MOST_PIXELS)
+    if not start_us < end_us:
+        flask.abort(400)
+    hidden = flask.request.args.get("hide", "").split(",")
+    levels = picture.levels(hidden)
+    segments = levels.cut(start_us, end_us, n_pixels)
+    if len(segments) > _MOST_SEGMENTS:
+        segments = coalesce(segments, (start_us, end_us), n_pixels)
+    n_ops = levels.count(start_us, end_us)
+    n_shown = int((segments.op >= 0).sum())
+    head = msgspec.json.encode(
+        {
+            "n": len(segments),
+            "shown": n_shown,
+            "merged": n_ops - n_shown,
+            "labels": _labels(picture, segments, (end_us - start_us) / n_pixels),
+        }
+    )
+    head += b" " * (-len(head) % 4)
+    width_us = end_us - start_us
+    body = b"".join(
+        (
+            len(head).to_bytes(4, "little"),
+            head,
+            segments.op.astype("<i4").tobytes(),
+            (segments.line * 256 + segments.op_class).astype("<i4").tobytes(),
+            _parts(segments.start_us - start_us, width_us),
+            _parts(segments.end_us - start_us, width_us),
+        )
+    )
+    response = flask.Response(body, mimetype="application/octet-stream")
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _parts(distances_us: Any, width_us: float) -> bytes:
+    """Return moments in parts of the window; what is far outside is cut off."""
+    parts = np.clip(distances_us / width_us, -2, 3)
+    return bytes(parts.astype("<f4").tobytes())
+
+
+def _labels(picture: Picture, segments: Segments, pixel_us: float) -> dict[int, str]:
+    """Return the names of ops with room for one, the widest if there are many."""
+    width_us = segments.end_us - segments.start_us
+    is_wide = (segments.op >= 0) & (width_us >= _LABELLED_PIXELS * pixel_us)
+    wide = np.flatnonzero(is_wide)
+    if len(wide) > _MOST_LABELS:
+        wide = wide[np.argsort(-width_us[wide], kind="stable")[:_MOST_LABELS]]
+    ops = segments.op[wide]
+    last = pl.col("name").str.split("/").list.last()
+    named = picture.ops[ops].select(
+        pl.format("{} · {}", last, "op_type").str.head(_LONGEST_LABEL)
+    )
+    return dict(zip(ops.tolist(), named.to_series().to_list(), strict=True))
+
+
+def _told(picture: Picture, op: int) -> dict[str, object]:
+    """Return what is drawn of an op, and what the pointer is told about it."""
+    found = picture.op(op)
+    device = short_device(found.device, picture.devices)
+    begin, length = format_us(found.start_us), format_us(found.duration_us)
+    told = [f"{found.op_type} on {device}: {length} at {begin}"]
+    if found.forward_op:
+        told.append(f"gradient of {found.forward_op}")
+    if found.expected_device:
+        home = short_device(found.expected_device, picture.devices)
+        told.append(f"{found.op_class}: belongs on {home} ({found.evidence})")
+    keys = ("op", "name", "line", "start_us", "duration_us", "op_class")
+    return {**{key: getattr(found, key) for key in keys}, "told": told}
+
+
+def _number(name: str) -> float:
+    value = flask.request.args.get(name, type=float)
+    if value is None or not np.isfinite(value) or abs(value) > 1e15:
+        flask.abort(400)
+    return value
+
+
+def _whole(name: str) -> int:
+    value = flask.request.args.get(name, type=int)
+    if value is None or abs(value) > 1 << 40:
+        flask.abort(400)
+    return value
+
+
+def _json(value: object) -> flask.Response:
+    return flask.Response(msgspec.json.encode(value), mimetype="application/json")
