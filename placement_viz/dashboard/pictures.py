@@ -121,14 +121,19 @@ class Picture:
     def forward_of(self, op: int) -> int | None:
         """Return the forward op of a gradient op; None when it did not run."""
         this = self.op(op)
-        ran = self.ops.filter(
-            (pl.col("name") == this.forward_op)
-            & (pl.col("row_kind") == RowKind.EXECUTOR)
-        )
-        before = ran.filter(pl.col("start_us") <= this.start_us)
-        if ran.is_empty():
+        return self.named(this.forward_op or "", this.start_us)
+
+    def named(self, name: str, moment_us: float = 0) -> int | None:
+        """Return the op of that name: the last before a moment, else the first.
+
+        None when no such op is proved to have run anywhere.
+        """
+        is_it = (pl.col("name") == name) & (pl.col("row_kind") == RowKind.EXECUTOR)
+        found = self.ops.filter(is_it).select("op", "start_us")
+        if found.is_empty():
             return None
-        return int(before["op"][-1] if before.height else ran["op"][0])
+        before = found.filter(pl.col("start_us") <= moment_us)
+        return int(before["op"][-1] if before.height else found["op"][0])
 
     def search(self, pattern: str) -> tuple[int, list[int]]:
         """Return how many ops have a name or type that fits, and the first of them.

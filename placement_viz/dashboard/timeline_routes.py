@@ -7,6 +7,7 @@ session that asks, and for a run that this session may see.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import flask
@@ -43,59 +44,61 @@ def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
     def picture() -> Picture:
         return catalog.picture(flask.request.args.get("run", ""), session_id())
 
-    @routes.get("/window")
-    def window() -> flask.Response:
-        return _window(picture())
+    def add(name: str, answer: Callable[[Picture], object]) -> None:
+        routes.add_url_rule(f"/{name}", name, lambda: _json(answer(picture())))
 
-    @routes.get("/op")
-    def op() -> flask.Response:
-        found = picture()
-        return _json(_told(found, _whole("op")))
-
-    @routes.get("/beside")
-    def beside() -> flask.Response:
-        """Return the misplaced op before or after."""
-        found = picture()
-        step = -1 if _whole("step") < 0 else 1
-        other = found.misplaced_beside(_number("at"), _whole("op"), step)
-        return _json(None if other is None else _told(found, other))
-
-    @routes.get("/forward")
-    def forward() -> flask.Response:
-        found = picture()
-        other = found.forward_of(_whole("op"))
-        return _json(None if other is None else _told(found, other))
-
-    @routes.get("/named")
-    def named() -> flask.Response:
-        found = picture()
-        other = found.named(flask.request.args.get("name", ""))
-        return _json(None if other is None else _told(found, other))
-
-    @routes.get("/links")
-    def links() -> flask.Response:
-        found = picture()
-        ends = found.links(_whole("op"))
-        return _json(
-            {kind: [_told(found, each) for each in ops] for kind, ops in ends.items()}
-        )
-
-    @routes.get("/search")
-    def search() -> flask.Response:
-        pattern = flask.request.args.get("for", "")[:_LONGEST_PATTERN]
-        total, ops = picture().search(pattern)
-        return _json({"total": total, "ops": ops})
-
-    @routes.get("/sums")
-    def sums() -> flask.Response:
-        span = _number("from"), _number("to")
-        return _json(picture().sums(span, (_whole("first"), _whole("last"))))
-
-    @routes.errorhandler(PlacementVizError)
-    def failed(error: PlacementVizError) -> tuple[flask.Response, int]:
-        return _json({"error": str(error)}), 404
-
+    for name, answer in _ANSWERS.items():
+        add(name, answer)
+    routes.add_url_rule("/window", "window", lambda: _window(picture()))
+    routes.register_error_handler(
+        PlacementVizError, lambda error: (_json({"error": str(error)}), 404)
+    )
     server.register_blueprint(routes, url_prefix=f"/{PREFIX}")
+
+
+def _op(picture: Picture) -> object:
+    return _told(picture, _whole("op"))
+
+
+def _beside(picture: Picture) -> object:
+    """Return the misplaced op before or after."""
+    step = -1 if _whole("step") < 0 else 1
+    return _told(picture, picture.misplaced_beside(_number("at"), _whole("op"), step))
+
+
+def _forward(picture: Picture) -> object:
+    return _told(picture, picture.forward_of(_whole("op")))
+
+
+def _named(picture: Picture) -> object:
+    return _told(picture, picture.named(flask.request.args.get("name", "")))
+
+
+def _links(picture: Picture) -> object:
+    ends = picture.links(_whole("op"))
+    return {kind: [_told(picture, op) for op in ops] for kind, ops in ends.items()}
+
+
+def _search(picture: Picture) -> object:
+    pattern = flask.request.args.get("for", "")[:_LONGEST_PATTERN]
+    total, ops = picture.search(pattern)
+    return {"total": total, "ops": ops}
+
+
+def _sums(picture: Picture) -> object:
+    span = _number("from"), _number("to")
+    return picture.sums(span, (_whole("first"), _whole("last")))
+
+
+_ANSWERS: Mapping[str, Callable[[Picture], object]] = {
+    "beside": _beside,
+    "forward": _forward,
+    "links": _links,
+    "named": _named,
+    "op": _op,
+    "search": _search,
+    "sums": _sums,
+}
 
 
 def _window(picture: Picture) -> flask.Response:
@@ -161,8 +164,10 @@ def _labels(picture: Picture, segments: Segments, pixel_us: float) -> dict[int, 
     return dict(zip(ops.tolist(), named.to_series().to_list(), strict=True))
 
 
-def _told(picture: Picture, op: int) -> dict[str, object]:
+def _told(picture: Picture, op: int | None) -> dict[str, object] | None:
     """Return what is drawn of an op, and what the pointer is told about it."""
+    if op is None:
+        return None
     found = picture.op(op)
     device = short_device(found.device, picture.devices)
     begin, length = format_us(found.start_us), format_us(found.duration_us)
