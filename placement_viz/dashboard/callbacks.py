@@ -63,16 +63,17 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
     )
     connect(
         "choose",
-        Input(ids.TIMELINE, "clickData"),
         Input(ids.GRADIENT_TABLE, "selectedRows"),
         Input(ids.CLOSE_OP, "n_clicks"),
     )
-    connect("zoom", Input(ids.TIMELINE, "relayoutData"))
-    connect("zoomComparison", Input(ids.COMPARE_TIMELINE, "relayoutData"))
+    connect("frame", Input(ids.TIMELINE, "figure"), State(ids.SHOWN, "data"))
+    connect(
+        "frameComparison",
+        Input(ids.COMPARE_TIMELINE, "figure"),
+        State(ids.PAIR, "data"),
+    )
     connect("showWhole", Input(ids.WHOLE, "n_clicks"))
     connect("showWindow", Input(ids.WINDOW, "data"))
-    connect("refine", Input(ids.DETAIL, "data"), State(ids.LEGEND, "value"))
-    connect("refineComparison", Input(ids.COMPARE_DETAIL, "data"))
     connect("showClasses", Input(ids.LEGEND, "value"))
-    connect("outline", Input(ids.BOX, "data"))
+    connect("outline", Input(ids.OP, "data"))
     connect("selectRow", Input(ids.OP, "data"), Input(ids.GRADIENT_TABLE, "rowData"))

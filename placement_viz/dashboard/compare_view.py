@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, State, dcc, html
+from dash import Input, Output, html
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Comparison, compare_runs
 from placement_viz.dashboard import differences, ids, tables
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import (
-    bars_of,
     card,
     legend_labels,
     look_named,
     say,
-    window_of,
+    timeline_place,
 )
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
-from placement_viz.figures import GRAPH_CONFIG, Look, comparison_figure
+from placement_viz.figures import Look, comparison_frame
 from placement_viz.reports.sentences import comparison_headline
 from placement_viz.units import format_count
 
@@ -53,10 +52,7 @@ def comparison_shell() -> html.Div:
             html.H3("Both timelines, aligned at their first op"),
             html.Div(legend_labels(), className="legend"),
         ],
-        html.Div(
-            dcc.Graph(id=ids.COMPARE_TIMELINE, config=GRAPH_CONFIG, figure={}),
-            className="graph",
-        ),
+        *timeline_place(ids.COMPARE_TIMELINE),
     )
     moves = card(
         [
@@ -85,11 +81,7 @@ def comparison_shell() -> html.Div:
     )
 
 
-def comparison_parts(
-    comparison: Comparison,
-    look: Look,
-    window_us: tuple[float, float] | None = None,
-) -> tuple[Any, ...]:
+def comparison_parts(comparison: Comparison, look: Look) -> tuple[Any, ...]:
     """Return the values for :data:`COMPARISON_IDS`."""
     rows = tables.move_rows(comparison)
     moved = format_count(comparison.moves.height, "op")
@@ -101,7 +93,7 @@ def comparison_parts(
         comparison_headline(comparison),
         [html.Li(doubt)] if doubt else [],
         differences.steps_panel(comparison),
-        comparison_figure(comparison, look, window_us),
+        comparison_frame(comparison, look),
         f"{moved}; listed: {len(rows):,}, the longest" if left_out else moved,
         rows,
         differences.devices_change_panel(comparison),
@@ -126,14 +118,9 @@ def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
         [Output(part, prop) for part, prop in COMPARISON_IDS],
         Input(ids.PAIR, "data"),
         Input(ids.THEME, "data"),
-        State(ids.COMPARE_WINDOW, "data"),
         prevent_initial_call=True,
     )
-    def show_comparison(
-        pair: dict[str, str] | None,
-        theme: str | None,
-        window_us: list[float] | None,
-    ) -> Any:
+    def show_comparison(pair: dict[str, str] | None, theme: str | None) -> Any:
         if not pair or not theme:
             raise PreventUpdate
         try:
@@ -141,21 +128,4 @@ def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
         except PlacementVizError as error:
             say(error)
             raise PreventUpdate from error
-        return comparison_parts(comparison, look_named(theme), window_of(window_us))
-
-    @app.callback(
-        Output(ids.COMPARE_DETAIL, "data"),
-        Input(ids.COMPARE_WINDOW, "data"),
-        State(ids.PAIR, "data"),
-        State(ids.THEME, "data"),
-        prevent_initial_call=True,
-    )
-    def refine_comparison(
-        window_us: list[float] | None, pair: dict[str, str] | None, theme: str | None
-    ) -> Any:
-        if not pair or not theme:
-            raise PreventUpdate
-        figure = comparison_figure(
-            compare(pair), look_named(theme), window_of(window_us)
-        )
-        return bars_of(figure)
+        return comparison_parts(comparison, look_named(theme))

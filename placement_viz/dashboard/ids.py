@@ -41,10 +41,7 @@ WHOLE: Final = "whole-run"
 
 # What the page remembers.
 ADDRESS: Final = "address"
-BOX: Final = "box"
-COMPARE_DETAIL: Final = "compare-detail"
 COMPARE_WINDOW: Final = "compare-window"
-DETAIL: Final = "detail"
 GO: Final = "go"
 OP: Final = "op"
 PAIR: Final = "pair"

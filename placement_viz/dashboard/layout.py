@@ -14,9 +14,10 @@ from placement_viz.dashboard.parts import (
     card,
     legend_options,
     picker_data,
+    timeline_place,
 )
 from placement_viz.dashboard.start_page import start_page
-from placement_viz.figures import GRAPH_CONFIG, OpClass
+from placement_viz.figures import OpClass
 
 __all__ = ["INDEX", "page"]
 
@@ -81,12 +82,9 @@ def _memory() -> list[Any]:
         dcc.Location(id=ids.ADDRESS, refresh=False),
         *(
             dcc.Store(id=name)
-            for name in (ids.BOX, ids.COMPARE_DETAIL, ids.COMPARE_WINDOW, ids.DETAIL)
+            for name in (ids.COMPARE_WINDOW, ids.GO, ids.OP, ids.PAIR)
         ),
-        *(
-            dcc.Store(id=name)
-            for name in (ids.GO, ids.OP, ids.PAIR, ids.RUN, ids.SHOWN, ids.THEME)
-        ),
+        *(dcc.Store(id=name) for name in (ids.RUN, ids.SHOWN, ids.THEME)),
         *(dcc.Store(id=name) for name in (ids.VIEW, ids.WINDOW)),
     ]
 
@@ -179,17 +177,19 @@ def _timeline_card() -> html.Div:
             className="legend",
         ),
     ]
-    graph = html.Div(
-        dcc.Graph(id=ids.TIMELINE, config=GRAPH_CONFIG, figure={}),
-        className="graph",
-        tabIndex=0,
-        role="group",
-        **{
-            "aria-label": "Timeline. Plus and minus zoom, arrow left and right move, 0 "
-            "shows the whole run. The table below lists the same gradient ops."
-        },
+    whole = html.Canvas(className="map", **{"aria-hidden": "true"})
+    search = html.Label(
+        [
+            "Search",
+            dcc.Input(
+                className="timeline-search",
+                type="search",
+                placeholder="name or type of op, a regular expression",
+            ),
+        ],
+        className="timeline-search-box",
     )
-    return card(head, graph)
+    return card(head, whole, *timeline_place(ids.TIMELINE), search)
 
 
 def _gradients_card() -> html.Div:

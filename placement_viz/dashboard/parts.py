@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import dash
-import plotly.graph_objects as go
-from dash import html
+from dash import dcc, html
 
 from placement_viz.dashboard import ids
 from placement_viz.dashboard.catalog import Listing
 from placement_viz.figures import DARK, LIGHT, MARKS, Look, Mark, OpClass
 
 __all__ = [
-    "bars_of",
     "card",
     "legend_labels",
     "legend_options",
     "look_named",
     "picker_data",
     "say",
-    "window_of",
+    "timeline_place",
     "with_code",
 ]
+
+#: Plotly only draws the frame; hands are ours.
+_FRAME_CONFIG = {"staticPlot": True, "displayModeBar": False, "responsive": True}
 
 
 def card(head: list[Any], *body: Any, **attributes: Any) -> html.Div:
@@ -105,14 +106,30 @@ def say(news: Exception | str) -> None:
     dash.set_props(ids.MESSAGE, {"children": line})
 
 
-def window_of(window_us: Sequence[float] | None) -> tuple[float, float] | None:
-    """Return a window as the page remembers it, as figures want it."""
-    return (window_us[0], window_us[1]) if window_us else None
+def timeline_place(graph_id: str) -> list[Any]:
+    """Return where a timeline is drawn: a frame, and over it the ops.
 
-
-def bars_of(figure: go.Figure) -> list[dict[str, Any]]:
-    """Return the traces of ``figure`` alone: the page keeps its own axes."""
-    return list(figure.to_plotly_json()["data"])
+    The frame is Plotly's; ``assets/timeline_view.js`` draws the rest.
+    """
+    return [
+        html.Div(
+            [
+                dcc.Graph(id=graph_id, config=_FRAME_CONFIG, figure={}),
+                html.Canvas(className="ops"),
+                html.Div(className="tip", role="tooltip", hidden=True),
+            ],
+            className="graph",
+            tabIndex=0,
+            role="group",
+            **{
+                "aria-label": "Timeline. Press ? for the keys. The tables below list "
+                "the same ops."
+            },
+        ),
+        html.P(
+            className="timeline-status muted", role="status", **{"aria-live": "polite"}
+        ),
+    ]
 
 
 def look_named(theme: str) -> Look:

@@ -5,30 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, State, html, no_update
+from dash import Input, Output, html, no_update
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard import ids, panels, tables
 from placement_viz.dashboard.catalog import Catalog
-from placement_viz.dashboard.parts import (
-    bars_of,
-    legend_options,
-    look_named,
-    say,
-    window_of,
-)
+from placement_viz.dashboard.parts import legend_options, look_named, say
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
-from placement_viz.figures import (
-    MAX_MARKS,
-    OpClass,
-    View,
-    count_classes,
-    op_box,
-    timeline_caption,
-    timeline_figure,
-)
+from placement_viz.figures import count_classes, timeline_caption, timeline_frame
 from placement_viz.reports.sentences import headline
 
 __all__ = ["add_run_view", "op_answer", "run_parts"]
@@ -62,8 +48,8 @@ def run_parts(analysis: Analysis) -> tuple[Any, ...]:
     )
 
 
-def op_answer(analysis: Analysis, op: int | None) -> tuple[Any, Any]:
-    """Return what is known about the chosen op, and its place in the timeline.
+def op_answer(analysis: Analysis, op: int | None) -> Any:
+    """Return what is known about the chosen op.
 
     Args:
         analysis: The run.
@@ -74,10 +60,10 @@ def op_answer(analysis: Analysis, op: int | None) -> tuple[Any, Any]:
         hint = (
             "Choose an op in the timeline or in the table to see why it is where it is."
         )
-        return html.P(hint, className="muted"), None
+        return html.P(hint, className="muted")
     if not 0 <= op < n_ops:
-        return html.P(f"This run has no op number {op}; it has {n_ops:,}."), None
-    return panels.op_panel(analysis, op), op_box(analysis, op)
+        return html.P(f"This run has no op number {op}; it has {n_ops:,}.")
+    return panels.op_panel(analysis, op)
 
 
 def add_run_view(app: dash.Dash, catalog: Catalog) -> None:
@@ -105,12 +91,11 @@ def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
 
     @app.callback(
         Output(ids.DETAILS, "children"),
-        Output(ids.BOX, "data"),
         Input(ids.OP, "data"),
         Input(ids.SHOWN, "data"),
         prevent_initial_call=True,
     )
-    def show_op(op: int | None, label: str | None) -> tuple[Any, Any]:
+    def show_op(op: int | None, label: str | None) -> Any:
         if not label:
             raise PreventUpdate
         return op_answer(catalog.load(label, session_id()), op)
@@ -121,42 +106,9 @@ def _add_timeline(app: dash.Dash, catalog: Catalog) -> None:
         Output(ids.TIMELINE, "figure"),
         Input(ids.SHOWN, "data"),
         Input(ids.THEME, "data"),
-        State(ids.OP, "data"),
-        State(ids.WINDOW, "data"),
-        State(ids.LEGEND, "value"),
         prevent_initial_call=True,
     )
-    def draw_timeline(
-        label: str | None,
-        theme: str | None,
-        op: int | None,
-        window_us: list[float] | None,
-        classes: list[str],
-    ) -> Any:
+    def frame_timeline(label: str | None, theme: str | None) -> Any:
         if not label or not theme:
             raise PreventUpdate
-        view = View(
-            look=look_named(theme),
-            hidden=frozenset(c for c in OpClass if c.value not in classes),
-            window_us=window_of(window_us),
-            op=op,
-        )
-        return timeline_figure(catalog.load(label, session_id()), view)
-
-    @app.callback(
-        Output(ids.DETAIL, "data"),
-        Input(ids.WINDOW, "data"),
-        State(ids.SHOWN, "data"),
-        State(ids.THEME, "data"),
-        prevent_initial_call=True,
-    )
-    def refine_timeline(
-        window_us: list[float] | None, label: str | None, theme: str | None
-    ) -> Any:
-        if not label or not theme:
-            raise PreventUpdate
-        analysis = catalog.load(label, session_id())
-        if analysis.run.trace.ops.height <= MAX_MARKS:
-            raise PreventUpdate  # all bars are there already
-        view = View(look=look_named(theme), window_us=window_of(window_us))
-        return bars_of(timeline_figure(analysis, view))
+        return timeline_frame(catalog.load(label, session_id()), look_named(theme))

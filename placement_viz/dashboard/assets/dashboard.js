@@ -5,15 +5,10 @@
   "use strict";
 
   const MAX_UPLOAD_BYTES = 300 * 1024 * 1024;
-  const US = 1e6; // microseconds in a second, the unit of the time axis
-  const SELECTED = "selected";
 
   const setProps = (id, props) => window.dash_clientside.set_props(id, props);
   const say = (text) => setProps("message", { children: text });
-  const graph = () => document.querySelector("#timeline .js-plotly-plot");
-  const comparison = () => document.querySelector("#compare-timeline .js-plotly-plot");
-  // An empty figure is drawn before the first run is there; it has no meta.
-  const isDrawn = (plot) => plot && plot._fullLayout && plot.layout.meta;
+  const timeline = (id) => window.placementTimeline.of(id || "timeline");
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   // ---- address ------------------------------------------------------------
@@ -77,84 +72,24 @@
 
   // ---- timeline -----------------------------------------------------------
 
-  function outline(plot, box) {
-    const shapes = (plot.layout.shapes || []).filter((s) => s.name !== SELECTED);
-    const change = { shapes };
-    if (box) {
-      const line = { color: plot.layout.font.color, width: 3 };
-      shapes.push(Object.assign({ name: SELECTED, type: "rect", line }, box));
-      const [left, right] = plot.layout.xaxis.range;
-      if (box.x1 < left || box.x0 > right) {
-        const half = Math.max((right - left) / 2, (box.x1 - box.x0) * 0.75);
-        const middle = (box.x0 + box.x1) / 2;
-        change["xaxis.range"] = [middle - half, middle + half];
-      }
-    }
-    window.Plotly.relayout(plot, change);
-    const place = plot.getBoundingClientRect();
-    if (box && (place.bottom < 80 || place.top > window.innerHeight - 80)) {
-      plot.scrollIntoView({ block: "center" });
+  // Plotly draws the frame some time after Dash has its figure, and draws it again when
+  // the page changes its width.
+  function whenDrawn(id, act, tries) {
+    const plot = document.querySelector("#" + id + " .js-plotly-plot");
+    if (plot && plot.on && plot._fullLayout) {
+      if (!plot.isWatched) plot.on("plotly_afterplot", () => plot.onFrame());
+      plot.isWatched = true;
+      plot.onFrame = act;
+      act();
+    } else if (tries) {
+      window.setTimeout(() => whenDrawn(id, act, tries - 1), 25);
     }
   }
 
-  function zoomInto(point) {
-    const plot = graph();
-    const bar = plot._fullData[point.curveNumber];
-    const [start, length] = [bar.base[point.pointNumber], bar.x[point.pointNumber]];
-    const range = [start - length * 0.1, start + length * 1.1];
-    window.Plotly.relayout(plot, { "xaxis.range": range });
-  }
-
-  // Plotly's own range for "all" is wider than the run, which the figure remembers.
-  function showAll(plot) {
-    window.Plotly.relayout(plot, { "xaxis.range": plot.layout.meta.whole.slice() });
-  }
-
-  // Returns the new window in microseconds, null for the whole run, and undefined
-  // when the window did not change.
-  function windowAfter(plot, change) {
-    if (!isDrawn(plot) || !change) return undefined;
-    if (!Object.keys(change).some((key) => key.startsWith("xaxis."))) return undefined;
-    if (change["xaxis.autorange"]) {
-      showAll(plot);
-      return undefined;
-    }
-    const range = plot.layout.xaxis.range;
-    const whole = plot.layout.meta.whole;
-    const near = (whole[1] - whole[0]) * 1e-6;
-    if (range.every((x, i) => Math.abs(x - whole[i]) < near)) return null;
-    return range.map((x) => Math.round(x * US * 10) / 10);
-  }
-
-  // The page keeps axes and outline; only the bars are exchanged.
-  function exchangeBars(plot, bars) {
-    if (!bars || !isDrawn(plot) || plot.data.length !== bars.length) return;
-    window.Plotly.react(plot, bars, plot.layout, plot._context);
-  }
-
-  function moveWindow(plot, change) {
-    const [left, right] = plot.layout.xaxis.range;
-    window.Plotly.relayout(plot, { "xaxis.range": change(left, right, right - left) });
-  }
-
-  const KEYS = {
-    "+": (l, r, w) => [l + w / 4, r - w / 4],
-    "=": (l, r, w) => [l + w / 4, r - w / 4],
-    "-": (l, r, w) => [l - w / 2, r + w / 2],
-    ArrowLeft: (l, r, w) => [l - w / 5, r - w / 5],
-    ArrowRight: (l, r, w) => [l + w / 5, r + w / 5],
-  };
-
-  function onKey(event) {
-    const plot = graph();
-    const isHere = event.target.classList && event.target.classList.contains("graph");
-    if (!isDrawn(plot) || !isHere || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "0") {
-      showAll(plot);
-    } else if (KEYS[event.key]) {
-      event.preventDefault();
-      moveWindow(plot, KEYS[event.key]);
-    }
+  function chooseOp(op) {
+    if (same(op, known.op)) return;
+    amend({ op, run: known.run });
+    set("op", "data", op);
   }
 
   // New rows reach the grid a moment after the page, so this asks again for a while.
@@ -258,7 +193,6 @@
         watch.observe(document.body, { childList: true, subtree: true });
       }
       document.addEventListener("change", onFiles, true);
-      document.addEventListener("keydown", onKey);
       document.addEventListener("dragover", onDrag);
       document.addEventListener("dragleave", (event) => {
         if (!event.relatedTarget) document.body.classList.remove("dropping");
@@ -324,75 +258,53 @@
       if (!same(next, now)) setProps("address", { search: format(next) });
     },
 
-    choose(click, rows) {
-      const trigger = window.dash_clientside.callback_context.triggered_id;
-      let op = null;
-      if (trigger === "timeline") {
-        if (!click || !click.points.length) return;
-        const point = click.points[0];
-        // Dash leaves out what Plotly got as a typed array.
-        op = graph()._fullData[point.curveNumber].customdata[point.pointNumber];
-        // Forgotten at once, so that a second click on the same op is news again.
-        setProps("timeline", { clickData: null });
-        if (op < 0) {
-          zoomInto(point);
-          return;
-        }
-      } else if (trigger === "gradient-table") {
-        if (!rows || !rows.length) return;
-        op = Number(rows[0].op);
-      }
-      if (same(op, known.op)) return;
-      amend({ op, run: known.run });
-      set("op", "data", op);
+    frame(figure, run) {
+      if (!figure || !figure.layout || !figure.layout.meta || !run) return;
+      const view = timeline();
+      view.onChoose = chooseOp;
+      view.onWindow = (range) => {
+        amend({ window: range, run: known.run });
+        set("window", "data", range);
+      };
+      whenDrawn("timeline", () => view.frame([run], known.window), 200);
+      if (known.op !== null) view.choose(known.op);
     },
 
-    zoom(change) {
-      const range = known.run ? windowAfter(graph(), change) : undefined;
-      if (range === undefined || same(range, known.window)) return;
-      amend({ window: range, run: known.run });
-      set("window", "data", range);
+    frameComparison(figure, pair) {
+      if (!figure || !figure.layout || !figure.layout.meta || !pair) return;
+      const view = timeline("compare-timeline");
+      view.onWindow = (range) => {
+        amend({ compareWindow: range });
+        set("compare-window", "data", range);
+      };
+      const runs = [pair.baseline, pair.candidate];
+      whenDrawn("compare-timeline", () => view.frame(runs, known["compare-window"]), 200);
     },
 
-    zoomComparison(change) {
-      const range = windowAfter(comparison(), change);
-      if (range === undefined || same(range, known["compare-window"])) return;
-      amend({ compareWindow: range });
-      set("compare-window", "data", range);
+    choose(rows) {
+      const isClosed =
+        window.dash_clientside.callback_context.triggered_id !== "gradient-table";
+      if (isClosed) chooseOp(null);
+      else if (rows && rows.length) chooseOp(Number(rows[0].op));
     },
 
     showWhole() {
-      if (isDrawn(graph())) showAll(graph());
+      timeline().fit();
     },
 
     showWindow(range) {
-      const plot = graph();
-      if (!isDrawn(plot)) return;
-      const target = range ? range.map((us) => us / US) : plot.layout.meta.whole.slice();
-      const [left, right] = plot.layout.xaxis.range;
-      const near = (right - left) * 1e-3;
-      if (Math.abs(left - target[0]) < near && Math.abs(right - target[1]) < near) return;
-      window.Plotly.relayout(plot, { "xaxis.range": target });
+      const view = timeline();
+      if (view.whole) view.moveTo(range || view.whole);
     },
 
-    refine(bars, classes) {
-      if (bars) bars.forEach((bar) => (bar.visible = classes.includes(bar.meta)));
-      exchangeBars(graph(), bars);
+    showClasses(classes, choices) {
+      const all = ["tracer", "forward", "colocated", "exempt", "unknown", "misplaced"];
+      timeline().hidden = all.filter((name) => !classes.includes(name));
+      timeline().refresh();
     },
 
-    refineComparison(bars) {
-      exchangeBars(comparison(), bars);
-    },
-
-    showClasses(classes) {
-      const plot = graph();
-      if (!isDrawn(plot)) return;
-      const visible = plot.data.map((trace) => classes.includes(trace.meta));
-      window.Plotly.restyle(plot, { visible });
-    },
-
-    outline(box) {
-      if (isDrawn(graph())) outline(graph(), box);
+    outline(op) {
+      timeline().choose(op);
     },
 
     async selectRow(op) {

@@ -1,0 +1,94 @@
+// What the timeline asks the server: windows full of ops, and single ops.
+
+(function () {
+  "use strict";
+
+  let prefix = null;
+
+  // The app may be served below a path.
+  function address(name, query) {
+    if (prefix === null) {
+      const config = document.getElementById("_dash-config");
+      prefix = config ? JSON.parse(config.textContent).requests_pathname_prefix : "/";
+    }
+    return prefix + "_timeline/" + name + "?" + new URLSearchParams(query);
+  }
+
+  // Resolves to null when the server has no answer: the page says so elsewhere.
+  async function ask(name, query) {
+    const answer = await fetch(address(name, query)).catch(() => null);
+    if (!answer) return null;
+    const isJson = (answer.headers.get("Content-Type") || "").includes("json");
+    return isJson ? answer.json() : null;
+  }
+
+  // A header in JSON, then op, line and class, begin and end of each segment.
+  function decode(buffer) {
+    const length = new DataView(buffer).getUint32(0, true);
+    const text = new TextDecoder().decode(new Uint8Array(buffer, 4, length));
+    const head = JSON.parse(text);
+    const at = 4 + length;
+    return {
+      op: new Int32Array(buffer, at, head.n),
+      kind: new Int32Array(buffer, at + 4 * head.n, head.n),
+      begin: new Float32Array(buffer, at + 8 * head.n, head.n),
+      end: new Float32Array(buffer, at + 12 * head.n, head.n),
+      labels: head.labels,
+      shown: head.shown,
+      merged: head.merged,
+    };
+  }
+
+  // The ops of one run in the window that was asked for last. There is never more than
+  // one question on its way; what is asked meanwhile replaces what was to be next.
+  class Source {
+    constructor(run, onNews) {
+      this.run = run;
+      this.onNews = onNews;
+      this.data = null;
+      this.window = null;
+      this.wanted = null;
+      this.isBusy = false;
+      this.told = new Map();
+    }
+
+    want(window, pixels, hidden) {
+      const wanted = { window: window.slice(), pixels, hidden: hidden.join(",") };
+      const key = JSON.stringify(wanted);
+      if (key === this.key) return;
+      this.key = key;
+      this.wanted = wanted;
+      if (!this.isBusy) this.fetch();
+    }
+
+    async fetch() {
+      this.isBusy = true;
+      while (this.wanted) {
+        const { window, pixels, hidden } = this.wanted;
+        this.wanted = null;
+        const query = { run: this.run, from: window[0], to: window[1], px: pixels, hide: hidden };
+        const answer = await fetch(address("window", query)).catch(() => null);
+        if (!answer || !answer.ok) {
+          this.key = null;
+          break;
+        }
+        this.data = decode(await answer.arrayBuffer());
+        this.window = window;
+        this.onNews();
+      }
+      this.isBusy = false;
+    }
+
+    // What the pointer is told about an op; asked once.
+    async op(op) {
+      if (!this.told.has(op)) this.told.set(op, await ask("op", { run: this.run, op }));
+      return this.told.get(op);
+    }
+
+    ask(name, query) {
+      return ask(name, Object.assign({ run: this.run }, query));
+    }
+  }
+
+  window.placementTimeline = { Source };
+})();
