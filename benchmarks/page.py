@@ -20,14 +20,14 @@ from tests import browser
 
 _REPEATS = 5
 _ROOT = pathlib.Path(__file__).parent.parent
-# Counts frames from the moment a file is chosen until one shows bars.
+# Counts frames from the moment a file is chosen until one shows ops.
 _WATCH = """
 window.chosen = window.drawn = 0;
 document.querySelector("#upload input[type=file]").addEventListener(
     "change", () => { window.chosen = performance.now(); }, true);
 const look = () => {
-    const bars = document.querySelectorAll("#timeline .bars .point").length;
-    if (window.chosen && bars && !window.drawn) { window.drawn = performance.now(); }
+    const { rendered } = document.querySelector("#timeline").dataset;
+    if (window.chosen && rendered) { window.drawn = performance.now(); }
     else { requestAnimationFrame(look); }
 };
 look();

@@ -21,9 +21,8 @@ SECONDS = 20
 
 
 DRAWN = """
-const plot = document.querySelector('#timeline .js-plotly-plot');
-return plot && plot._fullData
-    ? plot._fullData.flatMap(t => Array.from(t.customdata || [])).length : 0;
+const seen = document.querySelector('#timeline').dataset;
+return Number(seen.opsShown || 0) + Number(seen.opsMerged || 0);
 """
 
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from placement_viz.figures import LIGHT, OpClass
 from tests import browser
 from tests.builders import SAMPLES, TRACES
 
@@ -24,18 +25,34 @@ MARKUP = TRACES / "markup_in_names.json"
 CUT_OFF = TRACES / "cut_off.json"
 
 PLOT = "document.querySelector('#timeline .js-plotly-plot')"
-MISPLACED = """
-const plot = document.querySelector('#timeline .js-plotly-plot');
-return Array.from(plot._fullData.find(t => t.meta === 'misplaced').customdata);
+SEEN = "document.querySelector('#timeline').dataset"
+OUTLINED = "return window.placementTimeline.of('timeline').chosen.length"
+WINDOW = f"return [Number({SEEN}.startUs), Number({SEEN}.endUs)]"
+#: Where an op is drawn, in pixels of the canvas: left, right and middle.
+PLACE = """
+const done = arguments[arguments.length - 1];
+const view = window.placementTimeline.of('timeline');
+view.sources[0].op(arguments[0]).then(told => {
+    const { x0, x1, y } = view.at({ source: 0, told });
+    done([x0, x1, y]);
+});
 """
-OUTLINED = """
-const plot = document.querySelector('#timeline .js-plotly-plot');
-return (plot.layout.shapes || []).filter(s => s.name === 'selected').length;
+#: The colours of what is drawn there.
+COLOURS = """
+const [x, y, width, height] = arguments;
+const canvas = document.querySelector('.graph canvas.ops');
+const ratio = canvas.width / canvas.clientWidth;
+const data = canvas.getContext('2d').getImageData(
+    x * ratio, y * ratio, width * ratio, height * ratio).data;
+const found = new Set();
+for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] === 255) {
+        found.add('#' + [0, 1, 2].map(k =>
+            data[i + k].toString(16).padStart(2, '0')).join(''));
+    }
+}
+return [...found];
 """
-WINDOW = """
-return document.querySelector('#timeline .js-plotly-plot').layout.xaxis.range;
-"""
-HATCHED_BAR = "#timeline .bars .point path[style*='url']"
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +115,11 @@ def test_upload_shows_misplaced_ops_by_colour_and_hatch(page):
 
     page.until_text("#headline", "1 of them belongs on GPU:1")
     page.until_drawn(4)
-    assert page.script(MISPLACED) == [2]
-    page.until(lambda: page.find(HATCHED_BAR))
+    left, right, middle = place_of(page, 2)
+    # The right half: a name stands on plain ground.
+    part = ((left + right) / 2, middle - 6, (right - left) / 3, 12)
+    colours = page.driver.execute_script(COLOURS, *part)
+    assert {LIGHT.fills[OpClass.MISPLACED], LIGHT.surface} <= set(colours)
 
 
 def test_gzipped_upload_opens(page, tmp_path):
@@ -124,7 +144,7 @@ def test_table_and_timeline_choose_the_same_op(page):
     page.until(lambda: page.script(OUTLINED) == 1)
     assert "op=2" in page.driver.current_url
 
-    click_on_bar(page, "colocated", 3)
+    click_on_op(page, 3)
 
     page.until_text("#details", "At home")
     page.until(lambda: page.find(".ag-row-selected[row-id='3']"))
@@ -142,26 +162,24 @@ def test_closing_an_op_forgets_it(page):
     assert "op=" not in page.driver.current_url
 
 
-def click_on_bar(page, op_class, op):
-    """Click in the middle of a bar, as a person does."""
+def place_of(page, op):
+    """Return left, right and middle of an op, in pixels of the canvas."""
+    return page.driver.execute_async_script(PLACE, op)
+
+
+def click_on_op(page, op):
+    """Click in the middle of an op, as a person does."""
     from selenium.webdriver.common.action_chains import ActionChains
 
-    where = page.script(f"""
-        const plot = document.querySelector('#timeline .js-plotly-plot');
-        const bar = plot._fullData.find(t => t.meta === '{op_class}');
-        const i = Array.from(bar.customdata).indexOf({op});
-        const x = plot._fullLayout.xaxis, y = plot._fullLayout.yaxis;
-        return [x._offset + x.d2p(bar.base[i] + bar.x[i] / 2),
-                y._offset + y.d2p(bar.y[i])];
-    """)
-    plot = page.find("#timeline .js-plotly-plot")
     page.script("document.querySelector('#timeline').scrollIntoView({block: 'center'})")
-    size = plot.size
+    left, right, middle = place_of(page, op)
+    canvas = page.find(".graph canvas.ops")
+    size = canvas.size
     # Offsets count from the element's middle.
-    dx, dy = where[0] - size["width"] / 2, where[1] - size["height"] / 2
+    dx, dy = (left + right) / 2 - size["width"] / 2, middle - size["height"] / 2
     chain = ActionChains(page.driver)
-    chain.move_to_element_with_offset(plot, *offsets(plot, dx, dy)).pause(0.3).click()
-    chain.perform()
+    chain.move_to_element_with_offset(canvas, *offsets(canvas, dx, dy)).pause(0.3)
+    chain.click().perform()
 
 
 def offsets(element, dx, dy):
@@ -183,15 +201,9 @@ def test_legend_switches_a_class_off(page):
 
     page.find("#legend label:has(input[value='forward'])").click()
 
-    page.until(
-        lambda: (
-            page.script(
-                "return document.querySelector('#timeline .js-plotly-plot')"
-                ".data.find(t => t.meta === 'forward').visible"
-            )
-            is False
-        )
-    )
+    page.until_drawn(2)
+    page.find("#legend label:has(input[value='forward'])").click()
+    page.until_drawn(4)
 
 
 def test_two_runs_are_compared_and_swapped(page):
@@ -248,9 +260,9 @@ def test_link_reproduces_run_op_and_window(page):
 
     page.until_text("#headline", "belongs on GPU:1")
     page.until_text("#details", "gradients/tower_1/mm_grad/MatMul")
-    page.until_drawn(4)
+    page.until_drawn(2)
     page.until(lambda: page.script(OUTLINED) == 1)
-    assert page.script(WINDOW) == pytest.approx([90e-6, 170e-6])
+    page.until(lambda: page.script(WINDOW) == pytest.approx([90, 170]))
 
 
 def test_zoom_is_in_the_address(page):
@@ -258,7 +270,7 @@ def test_zoom_is_in_the_address(page):
     page.open("?run=one_misplaced_gradient")
     page.until_drawn(4)
 
-    page.script("document.querySelector('#timeline').parentElement.focus()")
+    page.script("document.querySelector('#timeline').closest('.graph').focus()")
     page.driver.switch_to.active_element.send_keys("+")
 
     page.until(lambda: "from=" in page.driver.current_url)
@@ -286,9 +298,9 @@ def test_names_with_markup_are_text(page):
     page.until(lambda: page.find(".ag-row[row-id='1'] [col-id='name']")).click()
     page.until_text("#details", "<script>document.title='broken'</script>")
 
-    click_on_bar(page, "misplaced", 1)
+    click_on_op(page, 1)
 
-    page.until_text("#timeline .hoverlayer", "<b>bold</b>")
+    page.until_text(".graph .tip", "<b>bold</b>")
     assert "<b>bold</b>" in page.text(".ag-row[row-id='1'] [col-id='name']")
     assert page.driver.title == "placement_viz"
     assert (

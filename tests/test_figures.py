@@ -17,11 +17,11 @@ from placement_viz.figures import (
     MARKS,
     OpClass,
     View,
-    comparison_figure,
+    comparison_frame,
     count_classes,
-    op_box,
     timeline_caption,
     timeline_figure,
+    timeline_frame,
 )
 from placement_viz.figures.detail import merge_marks
 from placement_viz.figures.rows import place_rows
@@ -70,35 +70,12 @@ def test_time_is_in_seconds_from_the_first_op():
 
 def test_hidden_classes_and_window_are_obeyed():
     """A view hides classes and sets the part of time that is shown."""
-    view = View(hidden=frozenset({OpClass.FORWARD}), window_us=(5, 25), op=2)
+    view = View(hidden=frozenset({OpClass.FORWARD}), window_us=(5, 25))
 
     figure = timeline_figure(analyze_run(run(*STEP)), view)
 
     assert bars_of(figure)["forward"].visible is False
     assert list(figure.layout.xaxis.range) == pytest.approx([5e-6, 25e-6])
-    assert [s.name for s in figure.layout.shapes if s.name] == ["selected"]
-
-
-def test_unknown_op_has_no_outline():
-    """An op number from an old link outlines nothing."""
-    analysis = analyze_run(run(*STEP))
-
-    figure = timeline_figure(analysis, View(op=99))
-
-    assert op_box(analysis, 99) is None
-    assert not [s for s in figure.layout.shapes if s.name]
-
-
-def test_outline_fits_its_bar():
-    """The outline of an op lies around the op's bar."""
-    analysis = analyze_run(run(*STEP))
-    bar = bars_of(timeline_figure(analysis))["misplaced"]
-
-    box = op_box(analysis, 2)
-
-    assert box["x0"] == pytest.approx(bar.base[0])
-    assert box["x1"] == pytest.approx(bar.base[0] + bar.x[0])
-    assert box["y0"] < bar.y[0] < box["y1"]
 
 
 def test_devices_are_labelled_once_in_order():
@@ -269,10 +246,9 @@ def test_comparison_has_one_time_axis_for_both():
     """Two runs share an axis that is long enough for the longer one."""
     short, long = run(*STEP), run(*STEP, op("late", start_us=500))
 
-    figure = comparison_figure(compare_runs(short, long))
+    figure = comparison_frame(compare_runs(short, long))
 
-    assert len(figure.data) == 2 * len(OpClass)
-    assert figure.layout.xaxis.range[1] > 500e-6
+    assert figure.layout.meta["whole"][1] > 500
     before, after = (a.text for a in figure.layout.annotations)
     assert "Before" in before
     assert "After" in after
@@ -280,14 +256,24 @@ def test_comparison_has_one_time_axis_for_both():
 
 def test_comparison_shows_the_baseline_above():
     """Lines of the baseline end before those of the candidate begin."""
-    figure = comparison_figure(compare_runs(run(*STEP), run(*STEP)))
+    figure = comparison_frame(compare_runs(run(*STEP), run(*STEP)))
 
-    half = len(OpClass)
-    heights = [
-        [y for bar in part for y in bar.y]
-        for part in (figure.data[:half], figure.data[half:])
-    ]
-    assert max(heights[0]) < min(heights[1])
+    before, after = figure.layout.meta["sources"]
+    assert max(before) < min(after)
+
+
+def test_a_frame_has_a_place_for_each_line_and_no_ops():
+    """What draws the ops finds the lines from top to bottom, and all colours."""
+    analysis = analyze_run(run(*STEP))
+    meta = timeline_frame(analysis, DARK).layout.meta
+
+    (heights,) = meta["sources"]
+    assert heights == sorted(heights)
+    assert len(heights) == place_rows(analysis.run.trace).lines.height
+    assert dict(zip(meta["classes"], meta["fills"], strict=True)) == {
+        each.value: DARK.fills[each] for each in OpClass
+    }
+    assert meta["whole"][0] < 0 < analysis.run.trace.span_us < meta["whole"][1]
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=lambda look: look.name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from placement_viz.figures.bars import View
-from placement_viz.figures.comparison import comparison_figure, comparison_frame
+from placement_viz.figures.comparison import comparison_frame
 from placement_viz.figures.config import GRAPH_CONFIG
 from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, Mark, OpClass
 from placement_viz.figures.marks import classify_ops, count_classes
 from placement_viz.figures.rows import place_rows
 from placement_viz.figures.timeline import (
-    op_box,
     timeline_caption,
     timeline_figure,
     timeline_frame,
@@ -27,10 +26,8 @@ __all__ = [
     "OpClass",
     "View",
     "classify_ops",
-    "comparison_figure",
     "comparison_frame",
     "count_classes",
-    "op_box",
     "place_rows",
     "timeline_caption",
     "timeline_figure",

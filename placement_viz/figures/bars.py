@@ -28,14 +28,12 @@ class View:
         look: The colours.
         hidden: Classes that are switched off.
         window_us: First and last moment shown; None for the whole run.
-        op: The chosen op's position in the trace, or None.
         max_marks: How many bars to draw at most; narrow neighbours become one.
     """
 
     look: Look = LIGHT
     hidden: frozenset[OpClass] = frozenset()
     window_us: tuple[float, float] | None = None
-    op: int | None = None
     max_marks: int = MAX_MARKS
 
 

@@ -21,17 +21,10 @@ from placement_viz.figures.rows import place_rows
 from placement_viz.units import format_count, format_us
 
 __all__ = [
-    "SELECTED",
-    "op_box",
     "timeline_caption",
     "timeline_figure",
     "timeline_frame",
 ]
-
-#: Name of the shape around the chosen op.
-SELECTED = "selected"
-
-_US = 1e-6
 
 
 def timeline_figure(analysis: Analysis, view: View | None = None) -> go.Figure:
@@ -49,13 +42,6 @@ def timeline_figure(analysis: Analysis, view: View | None = None) -> go.Figure:
     add_marks(figure, marks, dataclasses.replace(view, window_us=window))
     dress_figure(figure, [rows], view.look)
     show_window(figure, window, whole)
-    if view.op is not None and (box := op_box(analysis, view.op)):
-        figure.add_shape(
-            name=SELECTED,
-            type="rect",
-            line={"color": view.look.text, "width": 3},
-            **box,
-        )
     return figure
 
 
@@ -83,30 +69,3 @@ def timeline_caption(analysis: Analysis, max_marks: int = MAX_MARKS) -> str:
     if trace.ops.height > max_marks:
         caption += "; narrow neighbours are drawn as one block: zoom in"
     return caption
-
-
-def op_box(analysis: Analysis, op: int) -> dict[str, float] | None:
-    """Return the rectangle of an op in its timeline, ``x0``, ``x1``, ``y0``, ``y1``.
-
-    Args:
-        analysis: The run.
-        op: Position in its trace.
-
-    Returns:
-        Seconds and lines; None when there is no such op.
-    """
-    trace = analysis.run.trace
-    if not 0 <= op < trace.ops.height:
-        return None
-    start_us, duration_us, y = (
-        trace.ops[op]
-        .join(place_rows(trace).lines, on=["device", "row", "lane"])
-        .select("start_us", "duration_us", "y")
-        .row(0)
-    )
-    return {
-        "x0": start_us * _US,
-        "x1": (start_us + duration_us) * _US,
-        "y0": y - 0.5,
-        "y1": y + 0.5,
-    }

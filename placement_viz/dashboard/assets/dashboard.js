@@ -266,8 +266,7 @@
         amend({ window: range, run: known.run });
         set("window", "data", range);
       };
-      whenDrawn("timeline", () => view.frame([run], known.window), 200);
-      if (known.op !== null) view.choose(known.op);
+      whenDrawn("timeline", () => view.frame([run], known.window, known.op), 200);
     },
 
     frameComparison(figure, pair) {

@@ -180,7 +180,8 @@
     },
 
     toggleHelp() {
-      let help = this.graph.querySelector(".keys");
+      const card = this.graph.parentElement;
+      let help = card.querySelector(".keys");
       if (help) return help.remove();
       help = document.createElement("dl");
       help.className = "keys";
@@ -191,12 +192,11 @@
         dd.textContent = meaning;
         help.append(dt, dd);
       });
-      this.graph.append(help);
-      return help;
+      return card.append(help);
     },
 
     forget() {
-      const help = this.graph.querySelector(".keys");
+      const help = this.graph.parentElement.querySelector(".keys");
       if (help) help.remove();
       this.clear();
     },

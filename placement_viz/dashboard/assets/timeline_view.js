@@ -43,9 +43,9 @@
     // ---- what is shown ----------------------------------------------------
 
     // Called when Plotly has drawn a frame: another run, or another colour scheme.
-    frame(runs, window) {
+    frame(runs, window, op) {
       const plot = this.plot;
-      if (!plot || !plot._fullLayout || !plot.layout.meta) return false;
+      if (!plot || !plot._fullLayout || !plot.layout.meta) return;
       const meta = plot.layout.meta;
       const isNew = runs.join("\n") !== this.sources.map((s) => s.run).join("\n");
       this.meta = meta;
@@ -60,7 +60,7 @@
       this.measure();
       this.look = makeLook(meta, this.canvas.getContext("2d"));
       this.refresh();
-      return true;
+      if (isNew && Number.isInteger(op)) this.choose(op);
     }
 
     measure() {
@@ -378,11 +378,14 @@
       ];
     }
 
+    // In the page, for the frame may be lower than what there is to tell.
     placeTip(x, y) {
-      const wide = this.tip.offsetWidth;
-      const right = this.graph.clientWidth;
-      this.tip.style.left = Math.max(0, Math.min(x + 14, right - wide - 4)) + "px";
-      this.tip.style.top = y + 16 + "px";
+      const box = this.canvas.getBoundingClientRect();
+      const { offsetWidth: wide, offsetHeight: tall } = this.tip;
+      const [left, top] = [box.left + x + 14, box.top + y + 16];
+      const fits = top + tall < window.innerHeight;
+      this.tip.style.left = Math.max(4, Math.min(left, window.innerWidth - wide - 4)) + "px";
+      this.tip.style.top = (fits ? top : box.top + y - tall - 10) + "px";
     }
 
     leave() {
