@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from placement_viz.analysis import Analysis, analyze_run
+from placement_viz.commands.caching import add_no_cache
 from placement_viz.commands.output import write_text
 from placement_viz.parser import load_run
 from placement_viz.reports.csv import format_csv
@@ -35,11 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", metavar="FILE", help=f"write {what}; - for standard output"
         )
+    add_no_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the analysis; return the exit code."""
-    analysis = analyze_run(load_run(arguments.run, graph=arguments.graph))
+    analysis = analyze_run(
+        load_run(arguments.run, graph=arguments.graph, cache=arguments.cache)
+    )
     wanted = {name: getattr(arguments, name) for name in _FORMATS}
     for name, destination in wanted.items():
         if destination:

@@ -7,6 +7,7 @@ import argparse
 from rich.console import Console
 
 from placement_viz.analysis import compare_runs
+from placement_viz.commands.caching import add_no_cache
 from placement_viz.commands.output import write_text
 from placement_viz.parser import load_run
 from placement_viz.reports import text
@@ -22,12 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write the result as JSON; - for standard output"
     )
+    add_no_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the comparison; return the exit code."""
     comparison = compare_runs(
-        load_run(arguments.baseline), load_run(arguments.candidate)
+        load_run(arguments.baseline, cache=arguments.cache),
+        load_run(arguments.candidate, cache=arguments.cache),
     )
     if arguments.json:
         write_text(arguments.json, format_json(comparison_document(comparison)))
