@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 import msgspec
@@ -28,10 +29,13 @@ LAYOUT = 1
 _WORDS = ("op_type", "device", "row_kind", "row")
 #: How many texts are taken apart at a time, for what that takes is not small.
 _SLICE = 1 << 18
+_THREADS = 4
 #: What follows the last slash.
 _REST = r"[^/]*$"
 
 _Words: TypeAlias = dict[str, pl.Series]
+#: The number of each text, and the text of each number.
+_Numbered: TypeAlias = tuple[pl.Series, pl.Series]
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -117,25 +121,6 @@ def _table_bytes(table: pl.DataFrame) -> bytes:
     return written.getvalue()
 
 
-class _Numbers:
-    """Numbers for texts that come piece by piece, and the word of each number."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[pl.Series, pl.Series]] = []
-
-    def add(self, texts: pl.Series) -> None:
-        self._pieces.append(_numbered(texts.rename("")))
-
-    def joined(self) -> tuple[pl.Series, pl.Series]:
-        """Return the number of each text, and the text of each number."""
-        numbers, words = _numbered(pl.concat([known for _, known in self._pieces]))
-        start, joined = 0, []
-        for found, known in self._pieces:
-            joined.append(numbers.slice(start, len(known)).gather(found))
-            start += len(known)
-        return pl.concat(joined), words
-
-
 def _numbered_ops(ops: pl.DataFrame) -> tuple[pl.DataFrame, _Words]:
     """Return the ops in numbers, each column as narrow as these are, and the words."""
     inputs = ops["inputs"].explode(empty_as_null=False)
@@ -166,23 +151,36 @@ def _paired(texts: pl.Series) -> tuple[pl.Series, pl.Series, pl.Series]:
 
     It is that of the scope, in steps of as many rests as there are, and of the rest.
     """
-    scopes, rests = _Numbers(), _Numbers()
-    for start in range(0, max(1, len(texts)), _SLICE):
-        piece = texts.slice(start, _SLICE)
-        scope = piece.str.replace(_REST, "")
-        table = pl.DataFrame({"text": piece, "scope": scope})
-        scopes.add(scope)
-        rests.add(
-            table.select(rest=pl.col("text").str.strip_prefix(pl.col("scope")))["rest"]
-        )
-    scope, scope_words = scopes.joined()
-    rest, rest_words = rests.joined()
+    starts = range(0, max(1, len(texts)), _SLICE)
+    with ThreadPoolExecutor(_THREADS) as executor:
+        parts = executor.map(_split, (texts.slice(each, _SLICE) for each in starts))
+        scopes, rests = zip(*parts, strict=True)
+    scope, scope_words = _joined(scopes)
+    rest, rest_words = _joined(rests)
     pairs = scope.cast(pl.UInt64) * len(rest_words) + rest
     return pairs.shrink_dtype(), scope_words, rest_words
 
 
-def _numbered(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the number of each text, and the text of each number."""
+def _split(texts: pl.Series) -> tuple[_Numbered, _Numbered]:
+    """Return the scope of each text, and the rest of it."""
+    scopes = texts.str.replace(_REST, "")
+    table = pl.DataFrame({"text": texts, "scope": scopes})
+    rests = table.select(pl.col("text").str.strip_prefix(pl.col("scope")))["text"]
+    return _numbered(scopes), _numbered(rests)
+
+
+def _joined(parts: Sequence[_Numbered]) -> _Numbered:
+    """Return one numbering for texts that were numbered in parts."""
+    numbers, words = _numbered(pl.concat([known for _, known in parts]))
+    start, joined = 0, []
+    for found, known in parts:
+        joined.append(numbers.slice(start, len(known)).gather(found))
+        start += len(known)
+    return pl.concat(joined), words
+
+
+def _numbered(texts: pl.Series) -> _Numbered:
+    """Return ``texts`` in numbers."""
     known = texts.unique(maintain_order=True)
     table = known.to_frame("text").with_row_index("number")
     found = texts.to_frame("text").join(
