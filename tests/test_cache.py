@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -264,6 +265,17 @@ def test_a_folder_that_is_of_no_use_is_no_error(tmp_path, obstacle, monkeypatch)
     assert opened(cache, path)[1]
     assert opened(cache, path)[1]
     assert not folder.is_dir() or not list(folder.iterdir())
+
+
+def test_a_user_without_a_home_has_no_cache(tmp_path, monkeypatch):
+    """Nothing is written where the program happens to run."""
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/x"))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "run.json"
+    path.write_bytes(FIRST + b" " * (4 << 20))
+
+    assert load_run(path).trace.ops.height == 2
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def no_space(**_):

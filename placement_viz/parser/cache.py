@@ -150,12 +150,14 @@ class Cache:
         return self._folder.write(key, packed)
 
 
-def user_cache() -> Cache:
-    """Return the cache in the folder that the system has for such."""
+def user_cache() -> Cache | None:
+    """Return the cache in the folder that the system has for such; None without one."""
     # Only who reads a file needs to know where that is.
     import platformdirs  # noqa: PLC0415
 
-    return Cache(platformdirs.user_cache_path("placement_viz", appauthor=False))
+    folder = platformdirs.user_cache_path("placement_viz", appauthor=False)
+    # A user without a home has theirs in a folder called "~", wherever that is.
+    return Cache(folder) if folder.is_absolute() else None
 
 
 def _key_of(content: Content) -> str | None:
