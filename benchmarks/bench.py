@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from benchmarks.cache import bench_cache
 from benchmarks.capture import bench_capture
 from benchmarks.generate import generate_run
 from benchmarks.page import bench_page
@@ -65,6 +66,7 @@ def main() -> None:
     """Run every benchmark."""
     bench_start()
     bench_reading()
+    bench_cache()
     bench_analyze()
     bench_page()
     bench_capture()

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from placement_viz.analysis import Analysis, analyze_run
 from placement_viz.commands.output import write_text
-from placement_viz.commands.reading import read_run
+from placement_viz.commands.reading import add_no_cache, read_run
 from placement_viz.reports.csv import format_csv
 from placement_viz.reports.document import analysis_document, format_json
 from placement_viz.reports.text import print_analysis
@@ -22,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run",
         metavar="RUN",
-        help="timeline.json, RunMetadata, a TensorBoard event file or what "
-        "log_device_placement printed, plain or gzipped",
+        help="a trace of any kind, packed or not; a folder, a zip or a pattern is a "
+        "run of several steps",
     )
     parser.add_argument(
         "--graph",
@@ -35,11 +35,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", metavar="FILE", help=f"write {what}; - for standard output"
         )
+    add_no_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the analysis; return the exit code."""
-    analysis = analyze_run(read_run(arguments.run, arguments.graph))
+    analysis = analyze_run(
+        read_run(arguments.run, arguments.graph, cache=arguments.cache)
+    )
     wanted = {name: getattr(arguments, name) for name in _FORMATS}
     for name, destination in wanted.items():
         if destination:

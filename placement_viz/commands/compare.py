@@ -8,7 +8,7 @@ from rich.console import Console
 
 from placement_viz.analysis import compare_runs
 from placement_viz.commands.output import write_text
-from placement_viz.commands.reading import read_run
+from placement_viz.commands.reading import add_no_cache, read_run
 from placement_viz.reports import text
 from placement_viz.reports.document import comparison_document, format_json
 
@@ -22,12 +22,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write the result as JSON; - for standard output"
     )
+    add_no_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the comparison; return the exit code."""
     comparison = compare_runs(
-        read_run(arguments.baseline), read_run(arguments.candidate)
+        read_run(arguments.baseline, cache=arguments.cache),
+        read_run(arguments.candidate, cache=arguments.cache),
     )
     if arguments.json:
         write_text(arguments.json, format_json(comparison_document(comparison)))

@@ -8,6 +8,8 @@ import socket
 import threading
 import webbrowser
 
+from placement_viz.commands.reading import add_no_cache
+
 __all__ = ["configure", "run", "show"]
 
 _HOST, _PORT = "127.0.0.1", 8050
@@ -22,13 +24,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="address to listen on; the default is this machine only",
     )
     parser.add_argument("--port", type=int, default=_PORT, help="default %(default)s")
+    add_no_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted; return the exit code."""
     from placement_viz import dashboard  # noqa: PLC0415 - heavy
 
-    app = dashboard.create_app(runs=[pathlib.Path(each) for each in arguments.runs])
+    app = dashboard.create_app(
+        runs=[pathlib.Path(each) for each in arguments.runs], cache=arguments.cache
+    )
     dashboard.serve(app, host=arguments.host, port=arguments.port)
     return 0
 

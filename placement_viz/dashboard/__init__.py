@@ -33,7 +33,10 @@ _THREADS = 8
 
 
 def create_app(
-    samples: Sequence[pathlib.Path] = (), runs: Sequence[pathlib.Path] = ()
+    samples: Sequence[pathlib.Path] = (),
+    runs: Sequence[pathlib.Path] = (),
+    *,
+    cache: bool = True,
 ) -> dash.Dash:
     """Return the app; its ``server`` is what a WSGI server runs.
 
@@ -41,8 +44,10 @@ def create_app(
         samples: Run files that the start page offers. They are read when somebody
             opens them, so a damaged one harms nobody else.
         runs: Run files that every visitor can open; the first is shown at start.
+        cache: Whether what is read of large files may be stored in the cache folder of
+            who runs the server, as :func:`~placement_viz.load_run` does.
     """
-    catalog = Catalog(samples, runs)
+    catalog = Catalog(samples, runs, cache=cache)
     server = flask.Flask("placement_viz")
     server.config["MAX_CONTENT_LENGTH"] = _MAX_REQUEST_BYTES
     app = dash.Dash(

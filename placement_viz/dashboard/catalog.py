@@ -63,6 +63,8 @@ class Catalog:
         samples: Sequence[pathlib.Path] = (),
         runs: Sequence[pathlib.Path] = (),
         limits: Limits | None = None,
+        *,
+        cache: bool = True,
     ) -> None:
         """List the files; they are read when somebody first opens them.
 
@@ -70,7 +72,10 @@ class Catalog:
             samples: Files that the start page offers.
             runs: Files that the person who started the server named.
             limits: How much to keep.
+            cache: Whether large files may be stored in the user's cache; an upload
+                never is.
         """
+        self._cache = cache
         self.limits = limits or Limits()
         taken: set[str] = set()
         self._opened = _labelled(runs, taken)
@@ -115,7 +120,7 @@ class Catalog:
             )
             raise UnknownNameError(message)
         # Read outside the lock: a large file must not hold up the other sessions.
-        analysis = analyze_run(load_run(path))
+        analysis = analyze_run(load_run(path, cache=self._cache))
         with self._lock:
             return self._read.setdefault(label, analysis)
 

@@ -15,6 +15,7 @@ as an upload. Both give a :class:`~placement_viz.model.Run` or raise one
     folding    events into columns: in parts, by a stream, or at once
     steps      several steps joined, and files taken apart in which they were joined
     graph_files  the graph beside a trace
+    cache      what was read before, stored (stored, cache_folder) to be read again
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pathlib
 from placement_viz.errors import TraceError, TraceFormatError
 from placement_viz.model import Notice, Run
 from placement_viz.parser import files, graph_files
+from placement_viz.parser.cache import Cache, user_cache
 from placement_viz.parser.kinds import read_steps
 from placement_viz.parser.places import OnProgress, Place, find, place_of
 from placement_viz.parser.steps import Step, join_steps
@@ -44,6 +46,7 @@ def load_run(
     path: str | pathlib.Path,
     *,
     graph: str | pathlib.Path | None = None,
+    cache: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Run:
     """Return the run that a file, or several files together, record.
@@ -55,6 +58,8 @@ def load_run(
             a run of several steps, in natural order of the names.
         graph: The graph of the program, for a run that carries none: any file or
             folder that :func:`~placement_viz.parser.graph_files.load_graph` reads.
+        cache: Whether what was read of a large file is stored in the user's cache
+            folder, and read from there the next time.
         on_progress: Called now and then with how many bytes have been read, and of how
             many.
 
@@ -62,7 +67,8 @@ def load_run(
         TraceFormatError: It cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    run = _read(find(pathlib.Path(path), on_progress))
+    place = find(pathlib.Path(path), on_progress)
+    run = _read(place, user_cache() if cache else None)
     if graph is None:
         return run
     found = graph_files.load_graph(pathlib.Path(graph))
@@ -90,12 +96,14 @@ def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES)
     )
 
 
-def _read(place: Place) -> Run:
+def _read(place: Place, cache: Cache | None = None) -> Run:
     steps: list[Step] = []
     left_out: list[TraceError] = []
     for content in place.contents:
         try:
-            steps += read_steps(content)
+            steps += (
+                cache.read_steps(content, read_steps) if cache else read_steps(content)
+            )
         except TraceError as error:
             if not place.is_collection:
                 raise

@@ -62,6 +62,11 @@ class Content:
     limit_bytes: int = LIMIT_BYTES
     on_read: OnRead = _ignore
 
+    @property
+    def name(self) -> str:
+        """Return the last part of its source, by which a person knows it."""
+        return pathlib.PurePath(self.source).name
+
     def head(self) -> bytes:
         """Return the first piece of what is unpacked; empty for an empty file.
 

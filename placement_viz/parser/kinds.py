@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 
 from placement_viz.errors import NoOpsError
 from placement_viz.model import Run
@@ -42,7 +41,7 @@ def read_steps(content: Content) -> list[Step]:
         run = _run_of_step_stats(content.whole(), content.source)
     else:
         raise not_json(head, content.source)
-    return [Step(pathlib.PurePath(content.source).name, run)]
+    return [Step(content.name, run)]
 
 
 def _run_of_step_stats(data: bytes, source: str) -> Run:
