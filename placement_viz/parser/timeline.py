@@ -147,7 +147,7 @@ def _wrong_kind(chrome: ChromeTrace, fold: Fold, source: str) -> TraceFormatErro
         found, advice = "a PyTorch profiler trace", "it has no TensorFlow ops to place"
     elif any(label.startswith(("/host:", "/device:")) for label in labels):
         found = "a profiler trace, which does not record the device of logical ops"
-    elif fold.is_horovod:
+    elif fold.exchange:
         found = "a Horovod or BytePS timeline, which records tensors, not devices"
     return TraceFormatError(
         f"{source}: expected a TensorFlow timeline, found {found}; {advice}"
