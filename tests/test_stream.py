@@ -80,7 +80,7 @@ HEADS = [
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("size", [1, 9, 1000])
 def test_what_stands_before_the_events_is_read(head, tail, size):
-    """Profilers say first what they ran on; it is known even if the file was cut off."""
+    """Profilers say first what they ran on; that is known even of a cut file."""
     data = head + b'"traceEvents": [{"ph": "X", "name": "a"}'
     whole, cut = (
         EventStream(in_pieces(data + end, size)) for end in (b"]" + tail + b"}", b"")
