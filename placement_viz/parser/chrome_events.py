@@ -54,9 +54,9 @@ _SCHEMA = pl.Schema(
     }
 )
 _PS_PER_US = 1_000_000
-#: Some 70 years. What is further away is no time of a real clock, and two of them
-#: would not fit into 64 bits as nanoseconds.
-_LATEST_US = 1 << 51
+#: Some 140 years. What is further away is no time of a real clock, and a start and a
+#: duration beyond it would not fit into 64 bits as nanoseconds.
+_LATEST_US = 1 << 52
 
 
 class Events:

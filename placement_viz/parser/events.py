@@ -1,8 +1,7 @@
 """Chrome trace JSON into typed events.
 
 Supported is what TensorFlow writes: an object with ``traceEvents``, or the bare
-array of events. Events of other producers are read too, so that a file of another
-kind can be named instead of failing on its first field.
+array of events. Events of other producers are read too, however they write them.
 """
 
 from __future__ import annotations
