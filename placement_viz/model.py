@@ -35,6 +35,13 @@ class RowKind(enum.StrEnum):
     OTHER = "other"
 
 
+#: What tells the devices of a trace, the best first.
+_WITNESSES = (
+    (RowKind.EXECUTOR,),
+    (RowKind.STREAM, RowKind.MEMCPY),
+    (RowKind.OTHER,),
+)
+
 #: Columns of :attr:`Trace.ops`. Rows are in order of start, then as in the file.
 #:
 #: ``name``         node that ran
@@ -103,9 +110,29 @@ class Trace:
         )
 
     @functools.cached_property
+    def device_rows(self) -> tuple[RowKind, ...]:
+        """Return the kinds of row that :attr:`devices` are read from.
+
+        They are the best that are there: executors, else the tracer of a device, else
+        processes of any kind; none when nothing but tensors was received.
+        """
+        there = set(self.ops["row_kind"].unique())
+        return next((kinds for kinds in _WITNESSES if there.intersection(kinds)), ())
+
+    @property
+    def is_placed(self) -> bool:
+        """Return whether a row proves where an op was placed."""
+        return RowKind.EXECUTOR in self.device_rows
+
+    @functools.cached_property
     def devices(self) -> tuple[str, ...]:
-        """Return the devices on which an op is proved to have run, sorted."""
-        found = self.executed["device"].unique().to_list()
+        """Return the devices on which an op ran, sorted.
+
+        Unless the trace :attr:`is_placed`, they are those that a tracer names, and if
+        there is none, the processes; nobody placed an op there.
+        """
+        rows = self.ops.filter(pl.col("row_kind").is_in(list(self.device_rows)))
+        found = rows["device"].unique().to_list()
         return tuple(sorted(found, key=names.device_order))
 
     @functools.cached_property

@@ -17,11 +17,13 @@ ENTRIES = (
 )
 TIMELINES = [e["file"] for e in ENTRIES if e["kind"] == "tf1-timeline"]
 STEP_STATS = [e["file"] for e in ENTRIES if e["kind"] == "RunMetadata"]
-OTHERS = [
-    e["file"]
-    for e in ENTRIES
-    if e["kind"] not in {"tf1-timeline", "RunMetadata", "xplane"}
-]
+TENSORS = [e["file"] for e in ENTRIES if e["kind"] == "horovod-or-byteps-timeline"]
+#: Kind of trace that proves no placement to its format.
+KINDS = {
+    "tf2-profiler-trace-json": "tensorflow-profiler",
+    "kineto": "kineto",
+    "other-chrome-trace": "chrome-trace",
+}
 
 pytestmark = pytest.mark.skipif(not ENTRIES, reason="the corpus is not here")
 
@@ -74,14 +76,28 @@ def test_one_device_leaves_nothing_misplaced(name):
     assert analysis.colocation.summary.gradient_ops == gradients.height
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_file_of_another_kind_is_refused_in_one_line(name):
-    """The message starts with the file and says what it is or where it breaks."""
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_trace_of_tensors_is_refused_in_one_line(name):
+    """The message starts with the file and says of which program it is."""
     with pytest.raises(TraceError) as caught:
         load_run(CORPUS / name)
 
+    program = "BytePS" if "byteps" in name else "Horovod"
     assert str(caught.value).startswith(f"{CORPUS / name}: ")
+    assert f"found a {program} timeline" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [e["file"] for e in ENTRIES if e["kind"] in KINDS])
+def test_a_trace_of_another_program_is_read_as_what_it_is(name):
+    """Each has devices or processes, and says that no placement can be judged."""
+    (kind,) = (e["kind"] for e in ENTRIES if e["file"] == name)
+
+    run = load_run(CORPUS / name)
+
+    assert run.format == KINDS[kind]
+    assert run.trace.devices
+    assert "no-placement" in [notice.code for notice in run.trace.notices]
 
 
 @pytest.mark.tensorflow

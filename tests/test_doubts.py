@@ -221,6 +221,14 @@ def test_an_op_whose_clock_is_broken_is_left_out(far_us):
     assert notice.message.startswith("1 op started more than a day away")
 
 
+def test_of_two_ops_far_apart_one_is_kept():
+    """Which of the clocks is broken nobody knows, but a run has an op."""
+    found, (notice,) = examine(trace(op("a"), op("b", start_us=3 * DAY_US)))
+
+    assert found.ops["name"].to_list() == ["a"]
+    assert notice.code == "clock-broken"
+
+
 def test_a_step_of_a_day_has_no_broken_clock():
     """What lies a day from the rest, and no more, is kept."""
     ops = trace(*(op(n) for n in "abc"), op("late", start_us=DAY_US))

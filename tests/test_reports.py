@@ -1,11 +1,15 @@
 import csv
+import dataclasses
+import functools
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
 
 from placement_viz import analyze_run, compare_runs
+from placement_viz.model import Notice
 from placement_viz.reports.csv import format_csv
 from placement_viz.reports.document import (
     analysis_document,
@@ -69,6 +73,77 @@ def test_the_headline_of_a_run_without_gradients(found, part):
     assert part in headline(analyze_run(found))
 
 
+def kernel(gpu=0, **fields):
+    """Return one kernel on a row of the tracer."""
+    name = f"/device:GPU:{gpu}"
+    return op("k", on=name, row=f"{name}/stream:7", row_kind="stream", **fields)
+
+
+UNJUDGED = (
+    "This format does not record devices of logical ops, so no placement is judged"
+)
+
+
+@pytest.mark.parametrize(
+    ("ops", "said"),
+    [
+        ([kernel(), kernel(start_us=30)], "2 kernels on GPU:0, busy 50 % of 40 µs."),
+        (
+            [kernel(), kernel(1, duration_us=20)],
+            "2 kernels on 2 devices, the busiest of them GPU:1, 100 % of 20 µs.",
+        ),
+        (
+            [kernel(), op("h", on="/host:CPU", row_kind="other", duration_us=9_000)],
+            "1 kernel on GPU:0, busy less than 1 % of 9.0 ms.",
+        ),
+        (
+            [op("h", device="server", row_kind="other")],
+            "1 op of server, busy 100 % of 10 µs.",
+        ),
+        (
+            [
+                op("h", device="server", row_kind="other", start_us=10),
+                op("h", device="client", row_kind="other", duration_us=20),
+            ],
+            "2 ops of 2 processes, the busiest of them client, 100 % of 20 µs.",
+        ),
+    ],
+)
+def test_where_nothing_is_judged_it_is_said_how_busy_what_was(ops, said):
+    """What is known of the devices or, without any, of the processes."""
+    found = run(*ops)
+    notice = Notice("no-placement", "nobody knows")
+    trace = dataclasses.replace(found.trace, notices=(notice,))
+
+    analysis = analyze_run(dataclasses.replace(found, trace=trace))
+
+    assert headline(analysis) == f"{UNJUDGED}: {said}"
+
+
+def test_copies_are_shown_where_there_are_any():
+    """In terminal and page; elsewhere a column of zeros would be in the way."""
+    copy = op("c", on="/device:GPU:0", row="/device:GPU:0/memcpy", row_kind="memcpy")
+    with_copies, without = analyze_run(run(kernel(), copy)), analyze_run(run(MM))
+
+    for report in (
+        functools.partial(on_terminal, print_analysis),
+        functools.partial(format_html, timeline=""),
+    ):
+        assert "copies" in report(with_copies)
+        assert "copies" not in report(without)
+
+
+def test_two_runs_that_prove_no_placement_are_compared_by_their_times():
+    """No op is said to have stayed, for nobody knows."""
+    before, after = run(kernel()), run(kernel(duration_us=30), kernel(1))
+
+    printed = on_terminal(print_comparison, compare_runs(before, after))
+
+    assert "nothing proves its device in both runs; step 10 µs → 30 µs." in printed
+    assert re.search(r"GPU:0 +│ +10 µs │ +30 µs", printed)
+    assert "stayed" not in printed
+
+
 def test_the_proof_names_pair_rule_request_and_remedy():
     """Every question about a misplaced op has its answer."""
     found = run(
@@ -106,6 +181,7 @@ def test_the_json_follows_the_contract():
         "busy_us": 10,
         "gradient_busy_us": 10,
         "misplaced_busy_us": 10,
+        "copy_busy_us": 0,
     }
     (gradient,) = document["gradients"]
     expected = {

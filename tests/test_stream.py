@@ -69,12 +69,38 @@ def test_pieces_make_no_difference(found, size, indent, layout):
     assert rest.has_section == (layout == "with section")
 
 
+HEADS = [
+    b'{"displayTimeUnit": "ns", ',
+    b'{"schemaVersion": 1, "deviceProperties": [{"id": 0}], ',
+    b'{"says": "\\"traceEvents\\": [", "deviceProperties": [], ',
+]
+
+
+@pytest.mark.parametrize("tail", [b"", b', "placement_viz": {}'])
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("size", [1, 9, 1000])
+def test_what_stands_before_the_events_is_read(head, tail, size):
+    """Profilers say first what they ran on; that is known even of a cut file."""
+    data = head + b'"traceEvents": [{"ph": "X", "name": "a"}'
+    whole, cut = (
+        EventStream(in_pieces(data + end, size)) for end in (b"]" + tail + b"}", b"")
+    )
+
+    for stream in (whole, cut):
+        assert sum(map(len, stream.batches())) == 1
+        stream.finish()
+
+    assert whole.rest.is_kineto == cut.rest.is_kineto == (b"deviceP" in head)
+    assert whole.rest.has_section == bool(tail)
+    assert [notice.code for notice in cut.notices] == ["cut-off"]
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"",
         b"{}",
-        b'{"placement_viz": {}, "traceEvents": [{"ph": "X"}]}',
+        b'{"inside": {"traceEvents": [{"ph": "X"}]}}',
         b'{"traceEvents": [{"ph": "X"}], "traceEvents": [{"ph": "M"}]}',
         b'{"traceEvents": [{"ph": "X"}]} and more',
         b'[{"ph": "X"}] and more',

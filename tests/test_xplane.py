@@ -146,7 +146,7 @@ def test_an_xspace_is_recognised_by_its_content():
     assert plain.format == packed.format == "xplane"
     assert plain.trace.ops.equals(packed.trace.ops)
     assert [notice.code for notice in plain.trace.notices] == ["no-placement"]
-    assert plain.trace.devices == ()
+    assert not plain.trace.is_placed
 
 
 @pytest.mark.tensorflow

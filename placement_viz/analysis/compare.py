@@ -88,6 +88,11 @@ class Comparison:
     only_candidate: pl.DataFrame
 
     @property
+    def is_placed(self) -> bool:
+        """Return whether both runs prove where ops were placed."""
+        return all(s.run.trace.is_placed for s in (self.baseline, self.candidate))
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """Return the devices of both runs, those of the baseline first."""
         both = (*self.baseline.run.trace.devices, *self.candidate.run.trace.devices)

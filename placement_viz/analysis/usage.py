@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from placement_viz.model import Trace
+from placement_viz.model import RowKind, Trace
 
 __all__ = ["DeviceUsage", "busy_us", "device_usage"]
 
@@ -20,11 +20,13 @@ class DeviceUsage:
     All times are unions of intervals: overlapping ops count once.
 
     Attributes:
-        device: Full canonical name.
-        ops: Number of ops that ran on it.
-        busy_us: Time during which at least one op ran.
+        device: Canonical name, in full where a row proves it.
+        ops: Number of ops that ran on it; of kernels where only a tracer tells them.
+        busy_us: Time during which at least one of these ran.
         gradient_busy_us: Time during which at least one gradient op ran.
         misplaced_busy_us: Time during which at least one misplaced gradient op ran.
+        copy_busy_us: Time during which at least one copy to, from or on it ran; 0
+            where a tracer calls the devices otherwise than the executors do.
     """
 
     device: str
@@ -32,6 +34,7 @@ class DeviceUsage:
     busy_us: int
     gradient_busy_us: int
     misplaced_busy_us: int
+    copy_busy_us: int = 0
 
 
 def busy_us(start_us: npt.ArrayLike, duration_us: npt.ArrayLike) -> int:
@@ -68,21 +71,33 @@ def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ..
             ``start_us`` and ``duration_us``.
     """
     misplaced = gradients.filter(pl.col("verdict") == "misplaced")
-    busy, gradient_busy, misplaced_busy = (
+    copies = trace.ops.filter(pl.col("row_kind") == RowKind.MEMCPY)
+    busy, gradient_busy, misplaced_busy, copy_busy = (
         {
             device: (ops.height, busy_us(ops["start_us"], ops["duration_us"]))
             for (device,), ops in table.partition_by("device", as_dict=True).items()
         }
-        for table in (trace.executed, gradients, misplaced)
+        for table in (_ran(trace), gradients, misplaced, copies)
     )
     nothing = (0, 0)
     return tuple(
         DeviceUsage(
             device=device,
-            ops=busy[device][0],
-            busy_us=busy[device][1],
+            ops=busy.get(device, nothing)[0],
+            busy_us=busy.get(device, nothing)[1],
             gradient_busy_us=gradient_busy.get(device, nothing)[1],
             misplaced_busy_us=misplaced_busy.get(device, nothing)[1],
+            copy_busy_us=copy_busy.get(device, nothing)[1],
         )
         for device in trace.devices
     )
+
+
+def _ran(trace: Trace) -> pl.DataFrame:
+    """Return what ran on the devices of ``trace``, each op or kernel once."""
+    kinds = [kind for kind in trace.device_rows if kind != RowKind.MEMCPY]
+    ran = trace.ops.filter(pl.col("row_kind").is_in(kinds))
+    # What stands on the row of a stream stands also on that of all streams, if there
+    # is one.
+    is_of_all = pl.col("row").str.ends_with("/stream:all")
+    return ran.filter(is_of_all | ~is_of_all.any().over("device"))

@@ -61,7 +61,8 @@ def place_rows(trace: Trace, top: float = 0.0) -> Rows:
     """Return the lines for ``trace``, the first of which begins at ``top``.
 
     Tracer rows come under the device they name when they name just one that ran
-    ops; otherwise they stand alone, since they prove nothing.
+    ops, or when nothing else names devices; otherwise they stand alone, since they
+    prove nothing.
     """
     homes = _homes(trace)
     lines = (

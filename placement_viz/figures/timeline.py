@@ -18,6 +18,7 @@ from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.looks import LIGHT, Look
 from placement_viz.figures.marks import marks_table
 from placement_viz.figures.rows import place_rows
+from placement_viz.model import RowKind
 from placement_viz.units import format_count, format_us
 
 __all__ = [
@@ -62,9 +63,12 @@ def timeline_frame(analysis: Analysis, look: Look = LIGHT) -> go.Figure:
 def timeline_caption(analysis: Analysis, max_marks: int = MAX_MARKS) -> str:
     """Return what the timeline shows, and how it differs from the whole truth."""
     trace = analysis.run.trace
+    devices = format_count(len(trace.devices), "device")
+    if RowKind.OTHER in trace.device_rows:
+        devices = format_count(len(trace.devices), "process", "processes")
     caption = (
-        f"{format_count(trace.ops.height, 'op')} on "
-        f"{format_count(len(trace.devices), 'device')}, {format_us(trace.span_us)}"
+        f"{format_count(trace.ops.height, 'op')} on {devices}, "
+        f"{format_us(trace.span_us)}"
     )
     if trace.ops.height > max_marks:
         caption += "; narrow neighbours are drawn as one block: zoom in"

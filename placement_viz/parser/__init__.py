@@ -10,7 +10,7 @@ as an upload. Both give a :class:`~placement_viz.model.Run` or raise one
     files      what one of them holds, unpacked (packing) and bounded
     kinds      which format it is, by content
       timeline   TensorFlow's timeline and our run file; rows: what its labels say
-      chrome     what other programs write in Chrome's format
+      chrome     what other programs write in Chrome's format, each in its own dialect
       xplane, step_stats, event_file, placement_log
     folding    events into columns: in parts, by a stream, or at once
     steps      several steps joined, and files taken apart in which they were joined

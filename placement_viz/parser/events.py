@@ -1,8 +1,7 @@
 """Chrome trace JSON into typed events.
 
 Supported is what TensorFlow writes: an object with ``traceEvents``, or the bare
-array of events. Events of other producers are read too, so that a file of another
-kind can be named instead of failing on its first field.
+array of events. Events of other producers are read too, however they write them.
 """
 
 from __future__ import annotations
@@ -66,12 +65,14 @@ class ChromeTrace(msgspec.Struct, kw_only=True, gc=False):
     Attributes:
         events: In the order of the file.
         section: What ``capture`` added, still JSON; empty in any other trace.
-        kineto: A key that only PyTorch's profiler writes.
+        devices: What PyTorch's profiler says of graphics cards.
+        version: How it writes traces; others may say so too.
     """
 
     events: list[Event] = msgspec.field(name="traceEvents", default_factory=list)
     section: msgspec.Raw = msgspec.field(name=SECTION, default=_ABSENT)
-    kineto: msgspec.Raw = msgspec.field(name="deviceProperties", default=_ABSENT)
+    devices: msgspec.Raw = msgspec.field(name="deviceProperties", default=_ABSENT)
+    version: msgspec.Raw = msgspec.field(name="schemaVersion", default=_ABSENT)
 
     @property
     def has_section(self) -> bool:
@@ -80,8 +81,8 @@ class ChromeTrace(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def is_kineto(self) -> bool:
-        """Return whether PyTorch's profiler wrote the file."""
-        return bool(bytes(self.kineto))
+        """Return whether PyTorch's profiler may have written the file."""
+        return bool(bytes(self.devices) or bytes(self.version))
 
 
 def is_json(head: bytes) -> bool:

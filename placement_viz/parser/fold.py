@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import io
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,11 +21,15 @@ from placement_viz.parser.events import Event
 
 __all__ = ["Fold"]
 
-_HOROVOD = frozenset(
-    {"NEGOTIATE_ALLREDUCE", "NEGOTIATE_BROADCAST", "ALLREDUCE", "PUSH", "PULL"}
-)
+#: What tells programs that trace the exchange of tensors from others: the names of
+#: events that only they write.
+_EXCHANGES = {
+    "Horovod": re.compile(r"NEGOTIATE_[A-Z]+"),
+    "BytePS": re.compile(r"(?:INIT|PUSH|PULL|PUSH_PULL)(?:QUEUE|COMMUNICATION)"),
+}
 #: Phases of complete events, and of the two ends of a flow arrow.
 _COMMON = frozenset({"X", "s", "t"})
+_PAIR = frozenset({"B", "E"})
 _FLOW, _OBJECT, _COUNTER = "flow arrow", "tensor object", "counter"
 #: Kind of event that is only counted, to what it is called.
 _CALLED = {
@@ -51,7 +56,9 @@ class Fold:
     Attributes:
         labels: Row number, as the file has it, to label.
         n_events: How many events there were.
-        is_horovod: Whether one of them was of a kind that Horovod or BytePS write.
+        exchange: The program, if one of them was of a kind that only a program which
+            traces the exchange of tensors writes: ``Horovod``, ``BytePS`` or nothing.
+        has_pairs: Whether one of them begins or ends an op.
         numbering: The numbers in the columns of :attr:`table`.
         others: Kind of event that is no complete one, to how many there were.
         timeless: Row, by its number, to its complete events without a usable time.
@@ -61,7 +68,8 @@ class Fold:
         """Start with nothing."""
         self.labels: dict[Any, str] = {}
         self.n_events = 0
-        self.is_horovod = False
+        self.exchange = ""
+        self.has_pairs = False
         self.numbering = Numbering()
         self._tables: list[pl.DataFrame] = []
         self._loose: list[pl.DataFrame] = []
@@ -107,7 +115,8 @@ class Fold:
             if event.ph == "M":
                 self._add_label(event)
                 continue
-            self.is_horovod |= _is_horovod(event.name)
+            self.has_pairs |= event.ph in _PAIR
+            self._look_for_exchange(event.name)
             self._count(_PHASES.get(event.ph or "", event.cat or "other"), 1)
         self._count(_FLOW, len(events) - len(ops) - len(rest))
         if ops:
@@ -121,7 +130,8 @@ class Fold:
             self.labels[event.pid] = label
 
     def _add_ops(self, types: Iterable[object], table: pl.DataFrame) -> None:
-        self.is_horovod |= any(map(_is_horovod, types))
+        for each in types:
+            self._look_for_exchange(each)
         is_timed = pl.col("start_us").is_not_null() & (pl.col("duration_us") >= 0)
         usable = table.filter(is_timed)
         if usable.height < table.height:
@@ -131,6 +141,11 @@ class Fold:
         if len(self._loose) == _TOGETHER:
             self._tables.append(_tight(self._loose))
             self._loose = []
+
+    def _look_for_exchange(self, name: object) -> None:
+        if not self.exchange and isinstance(name, str) and name.isupper():
+            writers = (w for w, names in _EXCHANGES.items() if names.fullmatch(name))
+            self.exchange = next(writers, "")
 
     def _count(self, kind: str, n: int) -> None:
         if n:
@@ -186,7 +201,3 @@ def _tight(tables: list[pl.DataFrame]) -> pl.DataFrame:
     pl.concat(tables).write_ipc_stream(written)
     written.seek(0)
     return pl.read_ipc_stream(written)
-
-
-def _is_horovod(name: object) -> bool:
-    return isinstance(name, str) and (name in _HOROVOD or name.startswith("NCCL_"))

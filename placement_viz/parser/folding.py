@@ -46,7 +46,7 @@ def _piece_by_piece(content: Content) -> tuple[Fold, ChromeTrace, tuple[Notice, 
     for batch in stream.batches():
         fold.add(batch)
     stream.finish()
-    if stream.notices and not fold.has_ops:
+    if stream.notices and not (fold.has_ops or fold.has_pairs):
         # Then the damage is the news, and not that there is no op.
         raise IrregularError
     return fold, stream.rest, (*notices, *stream.notices)

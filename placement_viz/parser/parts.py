@@ -52,7 +52,8 @@ class _State(msgspec.Struct, array_like=True):
     end: int | None
     labels: list[tuple[Any, str]]
     n_events: int
-    is_horovod: bool
+    exchange: str
+    has_pairs: bool
     others: dict[str, int]
     timeless: dict[int, int]
     pids: list[Any]
@@ -129,7 +130,8 @@ def fold_part(path: str, start: str, stop: str) -> None:
         stream.end,
         list(fold.labels.items()),
         fold.n_events,
-        fold.is_horovod,
+        fold.exchange,
+        fold.has_pairs,
         fold.others,
         fold.timeless,
         list(fold.numbering.pids),
@@ -194,7 +196,8 @@ def _add(fold: Fold, process: subprocess.Popen[bytes]) -> int | None:
     pids = _renumbered(own.pids, state.pids)
     fold.labels.update(state.labels)
     fold.n_events += state.n_events
-    fold.is_horovod |= state.is_horovod
+    fold.exchange = fold.exchange or state.exchange
+    fold.has_pairs |= state.has_pairs
     fold.others.update(state.others)
     fold.timeless.update({pids[pid]: n for pid, n in state.timeless.items()})
     columns = {

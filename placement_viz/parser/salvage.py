@@ -108,6 +108,9 @@ def _read(text: bytes) -> Event | None:
     try:
         # Takes NaN and control characters, which no number and no name can be, too.
         value = json.loads(text.decode(errors="replace"), strict=False)
+        # Half a character, as a name has that was cut in the middle, is no text.
+        clean = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        value = json.loads(clean)
         return msgspec.convert(value, Event)
     except (ValueError, RecursionError, msgspec.ValidationError):
         return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -30,15 +30,16 @@ CUT_OFF = "cut-off"
 
 #: How far back a boundary is looked for at first; events are shorter than that.
 _REACH_BYTES = 1 << 16
-_HEAD = re.compile(
-    rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*(?:"displayTimeUnit"\s*:\s*"\w*"\s*,\s*)?'
-    rb'"traceEvents"\s*:\s*\[)'
-)
-_HEAD_BYTES = 4096
+_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?=([\[{]))")
+#: In a string of what stands before it, the quotes would be escaped.
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+#: What a profiler says of its machine and its job before its events is shorter.
+_HEAD_BYTES = 1 << 20
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 _REST = msgspec.json.Decoder(ChromeTrace)
 _ESCAPED_CONTROL = b"\\u001"
+_COMMA = b", \t\r\n"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -56,15 +57,21 @@ class EventStream:
         has_damage: Whether an event could not be read.
     """
 
-    def __init__(self, pieces: Iterable[bytes], *, start: int = 0) -> None:
+    def __init__(
+        self, pieces: Iterable[bytes], *, start: int = 0, is_general: bool = False
+    ) -> None:
         """Read nothing yet.
 
         Args:
             pieces: The text, in order, cut anywhere; some may be empty.
             start: Where in the file it begins, in bytes; if not at its start, then
                 with an event.
+            is_general: Whether all events are to be general ones, with all that they
+                hold; usual ones are read faster.
         """
         self.rest = ChromeTrace()
+        self._decoders = _GENERAL if is_general else _FASTEST
+        self._lead = b"{"
         self.notices: list[Notice] = []
         self.end: int | None = None
         self._pieces = filter(None, pieces)
@@ -141,8 +148,10 @@ class EventStream:
             return
         if not text.startswith((b",", b"}")):
             raise IrregularError
+        text = text.removeprefix(b",").lstrip()
+        lead = self._lead.rstrip(_COMMA) if text.startswith(b"}") else self._lead
         try:
-            self.rest = _REST.decode(b"{" + text.removeprefix(b",").lstrip())
+            self.rest = _REST.decode(lead + text)
         except _UNREADABLE as error:
             if "truncated" not in str(error):
                 raise IrregularError from error
@@ -156,17 +165,28 @@ class EventStream:
 
     def _after_head(self) -> bytes:
         """Return what follows the bracket before the first event."""
-        head = b""
+        head, found = b"", None
         for piece in self._pieces:
             head += piece
-            if len(head) >= _HEAD_BYTES:
+            found = _START.match(head)
+            if found and found[1] == b"{":
+                found = _EVENTS.search(head)
+            if found or len(head) >= _HEAD_BYTES:
                 break
-        found = _HEAD.match(head)
         if found is None:
             raise IrregularError
-        self._is_array = b"{" not in found[0]
+        self._is_array = found.re is _START
+        if self._is_array:
+            self._n_bytes = found.end() + 1
+            return head[self._n_bytes :]
+        self._lead = head[: found.start()].removeprefix(b"\xef\xbb\xbf").lstrip()
         self._n_bytes = found.end()
-        return head[found.end() :]
+        try:
+            self.rest = _REST.decode(self._lead.rstrip(_COMMA) + b"}")
+        except _UNREADABLE as error:
+            # The events are not where a trace has them.
+            raise IrregularError from error
+        return head[self._n_bytes :]
 
     def _cut(self) -> Iterator[bytes]:
         """Yield arrays of whole events, and keep what follows the last of them."""
@@ -188,7 +208,7 @@ class EventStream:
             text: An array of events; behind them may be its own end, and more.
         """
         try:
-            events, end = _decode(text)
+            events, end = self._decode(text)
         except IrregularError:
             found = salvage(text[1:-1])
             # Where nothing at all can be read, the damage is not what is wrong.
@@ -204,6 +224,14 @@ class EventStream:
         if not self._has_events:
             raise IrregularError
         return events, end
+
+    def _decode(self, text: bytes) -> tuple[list[Any], int | None]:
+        """Return the events in ``text``, and where it goes on after their array."""
+        # What separates inputs in a column can only be in a name in this spelling.
+        for decode in _GENERAL if _ESCAPED_CONTROL in text else self._decoders:
+            if found := _decode_with(decode, text):
+                return found
+        raise IrregularError
 
     def _note_cut(self, position: int) -> None:
         message = (
@@ -231,28 +259,12 @@ def _last_boundary(buffer: bytes, n_known: int) -> int | None:
         reach *= 16
 
 
-def _decode(text: bytes) -> tuple[list[Any], int | None]:
-    """Return the events in ``text``, and where it goes on after their array.
-
-    Args:
-        text: An array of events; behind them may be its own end, and more.
-    """
-    decoders: list[Callable[[bytes], list[Any]]] = [usual.decode, _GENERAL]
-    # What separates inputs in a column can only be in a name in this spelling.
-    if _ESCAPED_CONTROL in text:
-        decoders = [_GENERAL]
-    for decode in decoders:
-        if found := _decode_with(decode, text):
-            return found
-    raise IrregularError
+_Decode: TypeAlias = Callable[[bytes], list[Any]]
+_GENERAL: tuple[_Decode, ...] = (msgspec.json.Decoder(list[Event]).decode,)
+_FASTEST: tuple[_Decode, ...] = (usual.decode, *_GENERAL)
 
 
-_GENERAL: Callable[[bytes], list[Event]] = msgspec.json.Decoder(list[Event]).decode
-
-
-def _decode_with(
-    decode: Callable[[bytes], list[Any]], text: bytes
-) -> tuple[list[Any], int | None] | None:
+def _decode_with(decode: _Decode, text: bytes) -> tuple[list[Any], int | None] | None:
     try:
         return decode(text), None
     except _UNREADABLE as error:

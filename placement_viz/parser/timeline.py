@@ -22,6 +22,7 @@ import polars as pl
 
 from placement_viz.errors import NoOpsError, TraceFormatError
 from placement_viz.model import Graph, Notice, Run, Trace
+from placement_viz.parser.chrome import dialect_of, read_chrome
 from placement_viz.parser.events import ChromeTrace, parse_section
 from placement_viz.parser.files import Content
 from placement_viz.parser.fold import Fold
@@ -46,23 +47,23 @@ def read_timeline(content: Content) -> Run:
     """Return the run in a timeline or run file.
 
     Raises:
-        TraceFormatError: It is damaged, or a trace of another kind.
-        NoOpsError: It is a TensorFlow timeline in which no op ran.
+        TraceFormatError: It is damaged, or a trace that has neither devices nor
+            processes with ops.
+        NoOpsError: It is a trace in which no op ran.
     """
     fold, chrome, notices = fold_events(content)
+    if not chrome.has_section and not _rows(fold):
+        _refuse(fold, content.source)
+        dialect = dialect_of(fold, chrome)
+        del fold
+        return read_chrome(content, dialect)
     run = _run(fold, chrome, content.source)
     trace = dataclasses.replace(run.trace, notices=(*notices, *run.trace.notices))
     return dataclasses.replace(run, trace=trace)
 
 
 def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
-    rows = {
-        pid: label.removesuffix(_COMPUTE)
-        for pid, label in fold.labels.items()
-        if label.endswith(_COMPUTE)
-    }
-    if not rows and not chrome.has_section:
-        raise _wrong_kind(chrome, fold, source)
+    rows = _rows(fold)
     if not chrome.has_section:
         trace = _trace(fold, rows, source)
         return Run(source=source, format="tensorflow-timeline", trace=trace)
@@ -79,6 +80,15 @@ def _run(fold: Fold, chrome: ChromeTrace, source: str) -> Run:
         graph=Graph.from_section(section),
         section=section,
     )
+
+
+def _rows(fold: Fold) -> dict[Any, str]:
+    """Return row number, as the file has it, to label for the rows of devices."""
+    return {
+        pid: label.removesuffix(_COMPUTE)
+        for pid, label in fold.labels.items()
+        if label.endswith(_COMPUTE)
+    }
 
 
 def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
@@ -148,19 +158,17 @@ def _placed_trace(section: RunSection) -> Trace:
     return Trace(ops=ops_table(ops, read_rows(section.placed))[0])
 
 
-def _wrong_kind(chrome: ChromeTrace, fold: Fold, source: str) -> TraceFormatError:
-    """Return the error for a readable trace that is no timeline of TensorFlow."""
-    found = "a Chrome trace without rows named '… Compute'"
-    advice = "capture a step with `placement-viz capture`"
-    labels = fold.labels.values()
+def _refuse(fold: Fold, source: str) -> None:
+    """Raise an error for a trace that has nothing to show."""
     if not fold.n_events:
-        found = "JSON without traceEvents"
-    elif chrome.is_kineto:
-        found, advice = "a PyTorch profiler trace", "it has no TensorFlow ops to place"
-    elif any(label.startswith(("/host:", "/device:")) for label in labels):
-        found = "a profiler trace, which does not record the device of logical ops"
-    elif fold.is_horovod:
-        found = "a Horovod or BytePS timeline, which records tensors, not devices"
-    return TraceFormatError(
-        f"{source}: expected a TensorFlow timeline, found {found}; {advice}"
-    )
+        found = "JSON without traceEvents; capture a step with `placement-viz capture`"
+    elif fold.exchange:
+        found = (
+            f"a {fold.exchange} timeline, which records tensors, not devices; run "
+            "`placement-viz capture` on the script of one worker: each rank is a "
+            "process with devices of its own, so no gradient of a data-parallel "
+            "program is ever on those of another"
+        )
+    else:
+        return
+    raise TraceFormatError(f"{source}: expected a TensorFlow timeline, found {found}")

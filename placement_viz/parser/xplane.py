@@ -17,7 +17,6 @@ from __future__ import annotations
 import collections
 import operator
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -25,6 +24,8 @@ import polars as pl
 from placement_viz.errors import NoOpsError, TraceFormatError
 from placement_viz.model import Notice, RowKind, Run, Trace
 from placement_viz.names import canonical_device
+from placement_viz.parser.marks import Marks
+from placement_viz.parser.nesting import depths
 from placement_viz.parser.table import Row, ops_table
 from placement_viz.parser.xplane_planes import (
     COPIES,
@@ -35,7 +36,7 @@ from placement_viz.parser.xplane_planes import (
     op_of_host,
     part_of_device,
 )
-from placement_viz.parser.xplane_steps import Marks, find_marks, start_ps
+from placement_viz.parser.xplane_steps import find_marks, start_ps
 from placement_viz.units import format_count
 
 __all__ = ["is_xplane", "read_xplane"]
@@ -194,16 +195,19 @@ class _Ops:
             ends.append(_microseconds(begin_ps + event.duration_ps))
         columns["start_us"] += starts
         columns["duration_us"] += map(operator.sub, ends, starts)
-        depths = _depths(starts, ends)
-        columns["lane"] += [self._n_lanes + depth for depth in depths]
-        self._n_lanes += max(depths, default=-1) + 1
+        nested = depths(starts, ends)
+        columns["lane"] += [self._n_lanes + depth for depth in nested]
+        self._n_lanes += max(nested, default=-1) + 1
 
     def _rows_of(self, plane: Plane, line: Any) -> tuple[str, str]:
         """Return the labels of the rows for a line's ops and for its copies."""
         if plane.is_host:
             self.rows[plane.name] = Row(plane.name, RowKind.OTHER)
             return plane.name, plane.name
-        device, (part, kind) = canonical_device(plane.name), part_of_device(line)
+        device, (part, kind) = (
+            canonical_device(plane.name),
+            part_of_device(line.name or str(line.id)),
+        )
         row, copies = f"{plane.name}/{part}", f"{plane.name}/{COPIES}"
         self.rows |= {row: Row(device, kind), copies: Row(device, RowKind.MEMCPY)}
         return row, copies
@@ -211,15 +215,3 @@ class _Ops:
 
 def _microseconds(time_ps: int) -> int:
     return (time_ps + _PS_PER_US // 2) // _PS_PER_US
-
-
-def _depths(starts: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Return for each op of a line how many others of the line it lies in."""
-    depths = [0] * len(starts)
-    open_ends: list[int] = []
-    for i in sorted(range(len(starts)), key=lambda i: (starts[i], -ends[i])):
-        while open_ends and open_ends[-1] <= starts[i]:
-            open_ends.pop()
-        depths[i] = len(open_ends)
-        open_ends.append(ends[i])
-    return depths

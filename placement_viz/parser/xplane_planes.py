@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from placement_viz.model import RowKind
+from placement_viz.parser.marks import Fact
 
 __all__ = [
     "COPIES",
-    "Fact",
+    "NAMED_BY",
     "Plane",
     "is_copy",
+    "label_of",
     "lines_of_ops",
     "op_behind",
     "op_of_host",
@@ -27,18 +29,15 @@ __all__ = [
 #: What the copies of a device are called, as in TensorFlow's own rows.
 COPIES = "memcpy"
 
-#: What a stat says; other kinds of value are not asked for.
-Fact = str | int
-
 #: What may name the op behind a kernel, the best first. ``level 0`` is an annotation
 #: in profiles of older versions, which had no ``tf_op`` for kernels.
-_NAMED_BY = ("tf_op", "level 0", "hlo_op")
-_FACTS = frozenset({*_NAMED_BY, "group_id", "step_num"})
+NAMED_BY = ("tf_op", "level 0", "hlo_op")
+_FACTS = frozenset({*NAMED_BY, "group_id", "step_num"})
 #: What XLA calls a kernel for which it knows no op.
 _NO_NAME = "XlaModule"
 _UNKNOWN = "unknown"
 
-_STREAM = re.compile(r"Stream #(\d+)")
+_STREAM = re.compile(r"[Ss]tream #(\d+)")
 #: What ran on a device that shows no streams, such as a TPU.
 _XLA_OPS = "XLA Ops"
 #: Lines that the profiler makes of others. Beside streams every other line is one.
@@ -117,10 +116,7 @@ class Plane:
         metadata = self._metadata.get(key)
         if metadata is None:
             return _UNKNOWN
-        # An op of the host has its type alone, an op of XLA its whole text as name.
-        is_typed = _HOST_OP.fullmatch(metadata.name)
-        display = "" if is_typed else metadata.display_name
-        return display or metadata.name or _UNKNOWN
+        return label_of(metadata.name, metadata.display_name)
 
     def _read(self, stats: Any) -> dict[str, Fact]:
         found: dict[str, Fact] = {}
@@ -134,6 +130,13 @@ class Plane:
             elif kind in {"str_value", "int64_value", "uint64_value"}:
                 found[name] = getattr(stat, kind)
         return found
+
+
+def label_of(name: str, display: str) -> str:
+    """Return the name or the shorter one that is displayed, whichever says more."""
+    # An op of the host has its type alone, an op of XLA its whole text as name.
+    is_typed = _HOST_OP.fullmatch(name)
+    return ("" if is_typed else display) or name or _UNKNOWN
 
 
 def is_copy(label: str) -> bool:
@@ -152,16 +155,15 @@ def lines_of_ops(names: Iterable[str]) -> frozenset[str]:
     return streams or known & {_XLA_OPS} or known - _DERIVED
 
 
-def part_of_device(line: Any) -> tuple[str, RowKind]:
+def part_of_device(line: str) -> tuple[str, RowKind]:
     """Return what to call the part of a device that a line shows, and its kind.
 
     It is :data:`COPIES` for a line such as ``Stream #14(MemcpyH2D,Memset)``.
     """
-    stream = _STREAM.match(line.name)
+    stream = _STREAM.match(line)
     if stream is None:
-        kind = RowKind.STREAM if line.name == _XLA_OPS else RowKind.OTHER
-        return line.name or str(line.id), kind
-    if all(map(is_copy, line.name.partition("(")[2].split(","))):
+        return line, RowKind.STREAM if line == _XLA_OPS else RowKind.OTHER
+    if all(map(is_copy, line.partition("(")[2].split(","))):
         return COPIES, RowKind.MEMCPY
     return f"stream:{stream[1]}", RowKind.STREAM
 
@@ -171,7 +173,7 @@ def op_behind(facts: Mapping[str, Fact]) -> tuple[str, str] | None:
 
     The type is empty where only a name is known.
     """
-    for key in _NAMED_BY:
+    for key in NAMED_BY:
         text = str(facts.get(key, ""))
         name, colon, op_type = text.rpartition(":")
         if not colon or not _TYPE.fullmatch(op_type):

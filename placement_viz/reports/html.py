@@ -38,7 +38,7 @@ def format_html(analysis: Analysis, timeline: str) -> str:
         analysis: The run.
         timeline: Markup of its timeline, with all the script it needs.
     """
-    run, devices = analysis.run, analysis.run.trace.devices
+    run = analysis.run
     title = f"{run.source}: placement"
     parts = [
         "<!doctype html>",
@@ -49,26 +49,32 @@ def format_html(analysis: Analysis, timeline: str) -> str:
         f"<p>{_text(run.source)}, evidence: {_text(' and '.join(run.evidence))}</p>",
         f'<div class="figure">{timeline}</div>',
         "<h2>Devices</h2>",
-        _table(
-            ("device", "ops", "busy", "of the run", "gradients", "misplaced"),
-            (
-                (
-                    short_device(each.device, devices),
-                    f"{each.ops:,}",
-                    format_us(each.busy_us),
-                    format_share(each.busy_us, run.trace.span_us),
-                    format_us(each.gradient_busy_us),
-                    format_us(each.misplaced_busy_us),
-                )
-                for each in analysis.usage
-            ),
-        ),
+        _devices(analysis),
         _list("What to change", map(fix_sentence, analysis.fixes)),
         _list("Notes", (notice.message for notice in analysis.notices)),
         _gradients(analysis),
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _devices(analysis: Analysis) -> str:
+    trace = analysis.run.trace
+    has_copies = any(each.copy_busy_us for each in analysis.usage)
+    columns = ["device", "ops", "busy", "of the run", "gradients", "misplaced"]
+    rows = (
+        (
+            short_device(each.device, trace.devices),
+            f"{each.ops:,}",
+            format_us(each.busy_us),
+            format_share(each.busy_us, trace.span_us),
+            format_us(each.gradient_busy_us),
+            format_us(each.misplaced_busy_us),
+            *[format_us(each.copy_busy_us)] * has_copies,
+        )
+        for each in analysis.usage
+    )
+    return _table(columns + ["copies"] * has_copies, rows)
 
 
 def _gradients(analysis: Analysis) -> str:

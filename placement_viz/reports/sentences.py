@@ -9,6 +9,7 @@ import polars as pl
 
 from placement_viz.analysis import Analysis, Comparison, Fix
 from placement_viz.names import short_device
+from placement_viz.reports.times_only import times_sentence
 from placement_viz.units import format_count, format_us
 
 __all__ = ["comparison_headline", "explain", "fix_sentence", "headline"]
@@ -63,8 +64,8 @@ def headline(analysis: Analysis) -> str:
     devices = analysis.run.trace.devices
     gradients = analysis.colocation.gradients
     summary = analysis.colocation.summary
-    if not devices:
-        return "No row of this trace names a device: it proves no placement."
+    if not analysis.run.trace.is_placed:
+        return times_sentence(analysis)
     if not summary.gradient_ops:
         ops = format_count(analysis.run.trace.executed.height, "op")
         on = format_count(len(devices), "device")
@@ -88,13 +89,18 @@ def headline(analysis: Analysis) -> str:
 def comparison_headline(comparison: Comparison) -> str:
     """Return what changed from the baseline to the candidate, for an issue."""
     before, after = comparison.baseline, comparison.candidate
+    step = f"{format_us(before.span_us)} → {format_us(after.span_us)}"
+    if not comparison.is_placed:
+        return (
+            "No op can be said to have moved, for nothing proves its device in both "
+            f"runs; step {step}."
+        )
     left, right = before.colocation.summary, after.colocation.summary
     moved = format_count(comparison.moves.height, "op")
     return (
         f"{moved} moved; misplaced gradient ops {left.misplaced_ops} → "
         f"{right.misplaced_ops}, their busy time {format_us(left.misplaced_us)} → "
-        f"{format_us(right.misplaced_us)}; step {format_us(before.span_us)} → "
-        f"{format_us(after.span_us)}."
+        f"{format_us(right.misplaced_us)}; step {step}."
     )
 
 

@@ -40,6 +40,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Text(comparison_headline(comparison), style="bold"))
     console.print()
     console.print(_busy_table(comparison))
+    if not comparison.is_placed:
+        return
     if comparison.moves.is_empty():
         console.print(Text(f"All {comparison.matched_ops} common ops stayed."))
     else:
@@ -59,7 +61,9 @@ def _device_table(analysis: Analysis) -> Table:
     span_us = analysis.run.trace.span_us
     table = Table(title=f"Step of {format_us(span_us)}", title_justify="left")
     table.add_column("device")
-    for heading in ("ops", "busy", "of the step", "gradients", "misplaced"):
+    has_copies = any(usage.copy_busy_us for usage in analysis.usage)
+    headings = ["ops", "busy", "of the step", "gradients", "misplaced"]
+    for heading in headings + ["copies"] * has_copies:
         table.add_column(heading, justify="right")
     for usage in analysis.usage:
         table.add_row(
@@ -69,6 +73,7 @@ def _device_table(analysis: Analysis) -> Table:
             format_share(usage.busy_us, span_us),
             format_us(usage.gradient_busy_us),
             format_us(usage.misplaced_busy_us),
+            *[format_us(usage.copy_busy_us)] * has_copies,
         )
     return table
 

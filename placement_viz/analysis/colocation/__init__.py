@@ -231,7 +231,10 @@ def _find_soft_placements(homes: Homes) -> list[Notice]:
 
 
 def _find_limits(run: Run, facts: Facts) -> list[Notice]:
-    notices = []
+    notices: list[Notice] = []
+    if any(notice.code == "no-placement" for notice in run.trace.notices):
+        # The reader of the format has said so.
+        return notices
     if not facts.devices:
         notices.append(
             Notice(

@@ -224,7 +224,9 @@ def _usual_producers(
 def _devices(run: Run) -> tuple[str, ...]:
     recorded = run.section.devices if run.section else ()
     found = {names.canonical_device(each.name) for each in recorded}
-    return tuple(sorted(found.union(run.trace.devices), key=names.device_order))
+    if run.trace.is_placed:
+        found.update(run.trace.devices)
+    return tuple(sorted(found, key=names.device_order))
 
 
 def _sources(run: Run) -> dict[str, str]:
