@@ -28,8 +28,8 @@ LAYOUT = 1
 #: Columns of few texts, each a word of its own.
 _WORDS = ("op_type", "device", "row_kind", "row")
 #: How many texts are taken apart at a time, for what that takes is not small.
-_SLICE = 1 << 18
-_THREADS = 4
+_SLICE = 1 << 16
+_THREADS = 2
 #: What follows the last slash.
 _REST = r"[^/]*$"
 
