@@ -27,11 +27,13 @@ LAYOUT = 1
 
 #: Columns of few texts, each a word of its own.
 _WORDS = ("op_type", "device", "row_kind", "row")
-#: How many texts are taken apart at a time, for what that takes is not small.
-_SLICE = 1 << 16
+#: Of how many ops texts are taken apart at a time, for what that takes is not small.
+_SLICE = 1 << 17
 _THREADS = 2
 #: What follows the last slash.
 _REST = r"[^/]*$"
+
+_GAP = "ops: expected a value in each place, found none"
 
 _Words: TypeAlias = dict[str, pl.Series]
 #: The number of each text, and the text of each number.
@@ -123,15 +125,12 @@ def _table_bytes(table: pl.DataFrame) -> bytes:
 
 def _numbered_ops(ops: pl.DataFrame) -> tuple[pl.DataFrame, _Words]:
     """Return the ops in numbers, each column as narrow as these are, and the words."""
-    inputs = ops["inputs"].explode(empty_as_null=False)
-    texts = pl.concat([ops["name"].rename("text"), inputs.rename("text")])
-    if texts.null_count() or any(column.null_count() for column in ops):
-        message = "ops: expected a value in each place, found none"
-        raise ValueError(message)
+    if any(column.null_count() for column in ops):
+        raise ValueError(_GAP)
     numbers, words = {}, {}
     for name in _WORDS:
         numbers[name], words[name] = _numbered(ops[name].rename(""))
-    pairs, words["scope"], words["rest"] = _paired(texts)
+    names, inputs, words["scope"], words["rest"] = _paired(ops.select("name", "inputs"))
     # Starts are in order, and what is between two of them is a small number.
     starts = ops["start_us"]
     table = pl.DataFrame(numbers).with_columns(
@@ -140,43 +139,54 @@ def _numbered_ops(ops: pl.DataFrame) -> tuple[pl.DataFrame, _Words]:
         ops["step"],
         start_us=starts - starts.shift(1, fill_value=0),
     )
-    n_ops = len(ops)
     return table.select(column.shrink_dtype() for column in table).with_columns(
-        name=pairs[:n_ops], inputs=_replaced(ops["inputs"], pairs[n_ops:])
+        name=names, inputs=inputs
     ), words
 
 
-def _paired(texts: pl.Series) -> tuple[pl.Series, pl.Series, pl.Series]:
-    """Return a number for each text, and the scopes and rests it stands for.
+def _paired(ops: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series, pl.Series]:
+    """Return a number for each name and input, and the scopes and rests behind them.
 
-    It is that of the scope, in steps of as many rests as there are, and of the rest.
+    A number is that of the scope, in steps of as many rests as there are, and of the
+    rest. Some rows are looked at at a time: all texts once more would be the most that
+    storing takes.
     """
-    starts = range(0, max(1, len(texts)), _SLICE)
+    slices = [ops.slice(start, _SLICE) for start in range(0, max(1, len(ops)), _SLICE)]
     with ThreadPoolExecutor(_THREADS) as executor:
-        parts = executor.map(_split, (texts.slice(each, _SLICE) for each in starts))
-        scopes, rests = zip(*parts, strict=True)
-    scope, scope_words = _joined(scopes)
-    rest, rest_words = _joined(rests)
-    pairs = scope.cast(pl.UInt64) * len(rest_words) + rest
-    return pairs.shrink_dtype(), scope_words, rest_words
+        scopes, rests = zip(*executor.map(_split, slices), strict=True)
+    scope_numbers, scope_words = _joined(scopes)
+    rest_numbers, rest_words = _joined(rests)
+    # An input is the name of an op, so that one width is enough for both.
+    most = pl.Series([len(scope_words) * len(rest_words)], dtype=pl.UInt64)
+    width = most.shrink_dtype().dtype
+    names, inputs = [], []
+    for part, scope, rest in zip(slices, scope_numbers, rest_numbers, strict=True):
+        pairs = (scope.cast(pl.UInt64) * len(rest_words) + rest).cast(width)
+        names.append(pairs[: len(part)])
+        inputs.append(_replaced(part["inputs"], pairs[len(part) :]))
+    return pl.concat(names), pl.concat(inputs), scope_words, rest_words
 
 
-def _split(texts: pl.Series) -> tuple[_Numbered, _Numbered]:
-    """Return the scope of each text, and the rest of it."""
+def _split(ops: pl.DataFrame) -> tuple[_Numbered, _Numbered]:
+    """Return the scope of each name, then of each input, and the rest of them."""
+    inputs = ops["inputs"].explode(empty_as_null=False)
+    texts = pl.concat([ops["name"].rename("text"), inputs.rename("text")])
+    if texts.null_count():
+        raise ValueError(_GAP)
     scopes = texts.str.replace(_REST, "")
     table = pl.DataFrame({"text": texts, "scope": scopes})
     rests = table.select(pl.col("text").str.strip_prefix(pl.col("scope")))["text"]
     return _numbered(scopes), _numbered(rests)
 
 
-def _joined(parts: Sequence[_Numbered]) -> _Numbered:
-    """Return one numbering for texts that were numbered in parts."""
+def _joined(parts: Sequence[_Numbered]) -> tuple[list[pl.Series], pl.Series]:
+    """Return one numbering for texts that were numbered in parts, part by part."""
     numbers, words = _numbered(pl.concat([known for _, known in parts]))
     start, joined = 0, []
     for found, known in parts:
         joined.append(numbers.slice(start, len(known)).gather(found))
         start += len(known)
-    return pl.concat(joined), words
+    return joined, words
 
 
 def _numbered(texts: pl.Series) -> _Numbered:
