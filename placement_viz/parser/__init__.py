@@ -45,6 +45,8 @@ def load_run(
     *,
     graph: str | pathlib.Path | None = None,
     on_progress: OnProgress | None = None,
+    source: str | None = None,
+    limit_bytes: int = files.LIMIT_BYTES,
 ) -> Run:
     """Return the run that a file, or several files together, record.
 
@@ -56,13 +58,23 @@ def load_run(
         graph: The graph of the program, for a run that carries none: any file or
             folder that :func:`~placement_viz.parser.graph_files.load_graph` reads.
         on_progress: Called now and then with how many bytes have been read, and of how
-            many.
+            many. What it raises ends the reading.
+        source: What to call ``path`` in messages and results, when its own name says
+            nothing to a person.
+        limit_bytes: The most that a file may grow to when it is unpacked.
 
     Raises:
         TraceFormatError: It cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    run = _read(find(pathlib.Path(path), on_progress))
+    run = _read(
+        find(
+            pathlib.Path(path),
+            on_progress=on_progress,
+            source=source,
+            limit_bytes=limit_bytes,
+        )
+    )
     if graph is None:
         return run
     found = graph_files.load_graph(pathlib.Path(graph))
