@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import io
+import json
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 import zipfile
@@ -18,7 +24,7 @@ from placement_viz.dashboard.progress import Meter
 from placement_viz.dashboard.sessions import COOKIE, protect_server
 from placement_viz.dashboard.upload import SLICE_BYTES
 from placement_viz.dashboard.uploads import Uploads
-from tests.builders import TRACES
+from tests.builders import ROOT, TRACES
 
 ONE = (TRACES / "one_misplaced_gradient.json").read_bytes()
 MENDED = (TRACES / "same_step_colocated.json").read_bytes()
@@ -646,6 +652,33 @@ def test_closing_leaves_nothing(server, held):
     server.uploads.close()
 
     assert not folder.exists()
+
+
+def test_a_server_that_is_stopped_leaves_nothing(tmp_path):
+    """What was half sent goes with the server, also when it is asked to stop."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "placement_viz", "serve", "--port", str(port)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        process.stdout.readline()
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        headers = {"Cookie": f"{COOKIE}={MINE}", "Content-Type": "application/json"}
+        body = json.dumps({"name": "a.json", "size": 10})
+        connection.request("POST", "/_uploads", body, headers | HERE)
+        assert connection.getresponse().status == 201
+        connection.close()
+        assert len(list(tmp_path.iterdir())) == 1
+
+        process.terminate()
+
+        assert process.wait(SECONDS) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_app_works_below_a_prefix(started):

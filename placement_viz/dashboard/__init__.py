@@ -35,6 +35,8 @@ __all__ = ["comparison_address", "create_app", "serve"]
 _LOG = logging.getLogger(__name__)
 #: Nothing larger than a slice of a file is sent.
 _MAX_REQUEST_BYTES = SLICE_BYTES
+#: By default a slice would be received in a thousand pieces.
+_RECEIVE_BYTES = 2**18
 _THREADS = 8
 
 
@@ -122,6 +124,7 @@ def serve(
             port=port,
             threads=_THREADS,
             max_request_body_size=_MAX_REQUEST_BYTES,
+            recv_bytes=_RECEIVE_BYTES,
             ident=None,
         )
     except (OSError, ValueError) as error:

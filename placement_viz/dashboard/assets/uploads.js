@@ -52,7 +52,7 @@
 
   const VERBS = {
     sending: "Sending",
-    waiting: "Waiting until other files are read",
+    waiting: "Waiting to be read",
     reading: "Reading",
     judging: "Judging where each op belongs",
     done: "Opening",
@@ -358,7 +358,8 @@
     for (const upload of uploads) {
       await new Promise((next) => ends.push(upload.run(next)));
     }
-    const labels = (await Promise.all(ends)).filter((label) => label !== null);
+    const opened = await Promise.all(ends);
+    const labels = opened.filter((label, i) => label !== null && !uploads[i].isCancelled);
     uploads.filter((each) => each.line.phase === "done").forEach((each) => each.line.remove());
     if (labels.length) setProps("opened", { data: labels });
   }
