@@ -238,10 +238,187 @@ def test_broken_upload_gives_a_message_and_loses_nothing(page):
 
     page.upload(CUT_OFF)
 
-    page.until_text("#message", "cut_off.json:")
-    assert page.find("#message [role=alert]")
+    page.until_text("#uploads [role=alert]", "cut_off.json: ")
     assert page.text("#headline") == headline
     assert page.script(browser.DRAWN) == 4
+
+    page.find("#uploads .line.error button").click()
+
+    page.until(lambda: page.text("#uploads .lines") == "")
+
+
+def drop(page, *paths):
+    """Drop files on the page, as the browser tells it."""
+    files = [{"name": path.name, "text": path.read_text()} for path in paths]
+    page.driver.execute_script(
+        """
+        const data = new DataTransfer();
+        for (const each of arguments[0]) {
+            data.items.add(new File([each.text], each.name));
+        }
+        const tell = (name) => document.querySelector("main").dispatchEvent(
+            new DragEvent(name, {bubbles: true, cancelable: true, dataTransfer: data}));
+        tell("dragover");
+        window.wasHighlighted = document.body.classList.contains("dropping");
+        tell("drop");
+        """,
+        files,
+    )
+
+
+def test_files_may_be_dropped_anywhere(page):
+    """The page shows that it takes files, and opens two of them as a comparison."""
+    drop(page, ONE, MENDED)
+
+    page.until_text("#compare", "misplaced gradient ops 1 → 0")
+    page.until_text("#message", "Opened one_misplaced_gradient.json and same_step_")
+    assert page.script("return window.wasHighlighted")
+    assert not page.script("return document.body.classList.contains('dropping')")
+
+
+def test_an_upload_can_be_chosen_in_the_pickers(page):
+    """What was uploaded is offered where runs are chosen."""
+    page.upload(ONE)
+    page.until_text("#headline", "belongs on GPU:1")
+
+    page.find("#run-picker").click()
+
+    page.until_text(".mantine-Select-dropdown", "one_misplaced_gradient.json")
+
+
+#: Puts something before the page's own requests to the server.
+BEFORE_FETCH = """
+const own = window.fetch;
+window.seen = [];
+window.fetch = async (url, options = {{}}) => {{
+    const method = options.method || "GET";
+    if (String(url).includes("_uploads")) window.seen.push(method);
+    {0}
+    return own(url, options);
+}};
+"""
+
+
+def test_an_upload_can_be_cancelled(page):
+    """Cancel, by keyboard, takes the line away and tells the server."""
+    # The slice never gets an answer.
+    page.script(
+        BEFORE_FETCH.format(
+            "if (method === 'PUT') return new Promise((_, fail) =>"
+            " options.signal.addEventListener('abort', () => fail(new Error())));"
+        )
+    )
+    page.upload(ONE)
+    page.until(lambda: "PUT" in page.script("return window.seen"))
+    page.until_text("#uploads", "Sending 0 %")
+    button = page.find("#uploads button")
+    assert button.get_attribute("aria-label") == "Cancel one_misplaced_gradient.json"
+
+    button.send_keys("\n")
+
+    page.until(lambda: "DELETE" in page.script("return window.seen"))
+    assert page.text("#uploads .lines") == ""
+    assert "view-start" in page.find("#main").get_attribute("class")
+    assert page.driver.switch_to.active_element.get_attribute("type") == "file"
+
+
+FAILURES = {
+    "it did not arrive": """
+        if (method === "PUT" && !window.hasFailed) {
+            window.hasFailed = true;
+            throw new TypeError("network");
+        }""",
+    "it arrived and the answer was lost": """
+        if (method === "PUT" && !window.hasFailed) {
+            window.hasFailed = true;
+            await own(url, options);
+            throw new TypeError("network");
+        }""",
+    "no server for a while": """
+        if (String(url).includes("_uploads")) {
+            window.n = (window.n || 0) + 1;
+            if (window.n < 4) throw new TypeError("network");
+        }""",
+    "no server behind the proxy": """
+        if (method === "PUT" && !window.hasFailed) {
+            window.hasFailed = true;
+            return new Response("", {status: 502});
+        }""",
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failed_slice_is_sent_again(page, failure):
+    """What the network loses costs time, and nothing else."""
+    page.script(BEFORE_FETCH.format(FAILURES[failure]))
+
+    page.upload(ONE)
+
+    page.until_text("#headline", "1 of them belongs on GPU:1")
+    assert page.text("#uploads .lines") == ""
+
+
+def test_a_server_that_forgot_an_upload_gets_it_again(page):
+    """An upload to a server that was started anew begins anew."""
+    page.script(
+        BEFORE_FETCH.format(
+            "if (method === 'PUT' && !window.hasFailed) { window.hasFailed = true;"
+            " await own(url.split('?')[0], {method: 'DELETE'}); }"
+        )
+    )
+
+    page.upload(ONE)
+
+    page.until_text("#headline", "1 of them belongs on GPU:1")
+    assert page.script("return window.seen").count("POST") == 2
+    # The browser itself notes the one that was not found.
+    page.complaints()
+
+
+def test_too_large_files_are_refused_unsent(page):
+    """The browser says the limit before anything travels."""
+    page.script(BEFORE_FETCH.format(""))
+    page.script("document.querySelector('#uploads').dataset.limitBytes = 1024 ** 3")
+    page.script("""
+        const data = new DataTransfer();
+        const file = new File(["x"], "<b>big</b>.json");
+        Object.defineProperty(file, "size", {value: 2 * 1024 ** 3});
+        const event = new DragEvent("drop", {bubbles: true, cancelable: true});
+        Object.defineProperty(event, "dataTransfer", {value: {files: [file]}});
+        document.querySelector("main").dispatchEvent(event);
+    """)
+
+    page.until_text("#uploads [role=alert]", "<b>big</b>.json: expected at most 1 GiB")
+    assert page.script("return window.seen") == []
+
+    page.upload(ONE)
+
+    page.until_text("#headline", "belongs on GPU:1")
+    assert page.text("#uploads .lines") == ""
+
+
+def test_a_run_that_opens_slowly_says_how_far_it_is(page, monkeypatch):
+    """What the server reads for the page is shown like an upload."""
+    import placement_viz.dashboard.catalog as module
+
+    may_go_on = threading.Event()
+    load_run = module.load_run
+
+    def slow(path, *, on_progress):
+        on_progress(42, 100)
+        may_go_on.wait(browser.SECONDS)
+        return load_run(path)
+
+    monkeypatch.setattr(module, "load_run", slow)
+    # One that no other test has opened: what was read once is there at once.
+    page.open("?run=towers-manual")
+
+    page.until_text("#uploads .lines", "towers-manual")
+    page.until_text("#uploads .lines", "Reading 42 %")
+    may_go_on.set()
+
+    page.until_text("#headline", "gradient op")
+    page.until(lambda: page.text("#uploads .lines") == "")
 
 
 def test_broken_sample_gives_a_message(page):

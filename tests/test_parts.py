@@ -157,3 +157,39 @@ def test_there_are_as_many_parts_as_are_worth_a_process(monkeypatch, n_cores):
 
     assert parts.n_parts_for(1 << 20) == 1
     assert parts.n_parts_for(1 << 40) == min(n_cores, 4)
+
+
+def test_a_file_may_have_another_name(tmp_path, asked, monkeypatch):
+    """A run is called what a person calls it, and is still read in parts."""
+    path = tmp_path / "timeline.json"
+    path.write_bytes(timeline(*EVENTS, rows=ROWS))
+    monkeypatch.setattr(folding, "n_parts_for", lambda _: 3)
+
+    run = load_run(path, source="<my> run.json")
+
+    assert run.source == "<my> run.json"
+    assert asked == [path]
+
+
+def test_reading_ends_when_progress_is_not_welcome(tmp_path, monkeypatch):
+    """What ``on_progress`` raises ends the reading, and the processes with it."""
+    path = tmp_path / "timeline.json"
+    path.write_bytes(timeline(*EVENTS, rows=ROWS))
+    monkeypatch.setattr(folding, "n_parts_for", lambda _: 3)
+    started = []
+    popen = parts.subprocess.Popen
+
+    def spy(*arguments, **options):
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(parts.subprocess, "Popen", spy)
+
+    def tell(*_):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        load_run(path, on_progress=tell)
+
+    assert len(started) == 2
+    assert all(process.poll() is not None for process in started)

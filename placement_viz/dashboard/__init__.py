@@ -2,13 +2,17 @@
 
 ``catalog`` holds the runs a person can open and ``sessions`` tells the persons apart;
 ``layout``, ``parts``, ``panels`` and ``tables`` make the page; ``callbacks`` connects
-it, with one module for each view.
+it, with one module for each view. Files come in by ``upload_routes`` and become runs
+in ``uploads``.
 """
 
 from __future__ import annotations
 
 import logging
 import pathlib
+import signal
+import sys
+import threading
 import urllib.parse
 from collections.abc import Callable, Sequence
 
@@ -22,13 +26,18 @@ from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import say
 from placement_viz.dashboard.sessions import protect_server, session_id
 from placement_viz.dashboard.timeline_routes import add_timeline_routes
+from placement_viz.dashboard.upload import SLICE_BYTES
+from placement_viz.dashboard.upload_routes import add_upload_routes
+from placement_viz.dashboard.uploads import Uploads
 from placement_viz.errors import PlacementVizError
 
 __all__ = ["comparison_address", "create_app", "serve"]
 
 _LOG = logging.getLogger(__name__)
-#: An upload travels in base64, a third larger, beside a little JSON.
-_MAX_REQUEST_BYTES = 420 * 2**20
+#: Nothing larger than a slice of a file is sent.
+_MAX_REQUEST_BYTES = SLICE_BYTES
+#: By default a slice would be received in a thousand pieces.
+_RECEIVE_BYTES = 2**18
 _THREADS = 8
 
 
@@ -61,10 +70,15 @@ def create_app(
         on_error=_report,
     )
     app.layout = lambda: layout.page(
-        catalog.listing(session_id()), app.config.requests_pathname_prefix
+        catalog.listing(session_id()),
+        app.config.requests_pathname_prefix,
+        catalog.limits.file_bytes,
     )
     add_callbacks(app, catalog)
     add_timeline_routes(server, catalog)
+    add_upload_routes(
+        server, Uploads(catalog), catalog, app.config.routes_pathname_prefix
+    )
     protect_server(server, app.csp_hashes())
     return app
 
@@ -117,6 +131,7 @@ def serve(
             port=port,
             threads=_THREADS,
             max_request_body_size=_MAX_REQUEST_BYTES,
+            recv_bytes=_RECEIVE_BYTES,
             ident=None,
         )
     except (OSError, ValueError) as error:
@@ -127,4 +142,7 @@ def serve(
     print(f"placement_viz is at {address}", flush=True)  # noqa: T201 - who starts a server wants to know where it is
     if on_listening is not None:
         on_listening(address)
+    if threading.current_thread() is threading.main_thread():
+        # Ended politely, so that what lies on the disk for us is removed.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     listening.run()

@@ -2,7 +2,7 @@
 
 The address is the only state: what a person does changes it, and the page follows.
 That part runs in the browser (``assets/dashboard.js``) and is connected here; what
-needs a run is in ``run_view``, ``compare_view`` and ``uploads``.
+needs a run is in ``run_view``, ``compare_view`` and ``opening``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dash import ClientsideFunction, Input, Output, State
 from placement_viz.dashboard import ids
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.compare_view import add_comparison
+from placement_viz.dashboard.opening import add_opening
 from placement_viz.dashboard.run_view import add_run_view
-from placement_viz.dashboard.uploads import add_upload
 
 __all__ = ["add_callbacks"]
 
@@ -24,7 +24,7 @@ __all__ = ["add_callbacks"]
 def add_callbacks(app: dash.Dash, catalog: Catalog) -> None:
     """Connect the page of ``app`` with the runs of ``catalog``."""
     _add_browser_callbacks(app)
-    add_upload(app, catalog)
+    add_opening(app, catalog)
     add_run_view(app, catalog)
     add_comparison(app, catalog)
 

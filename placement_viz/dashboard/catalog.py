@@ -14,11 +14,12 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 
-from placement_viz import Analysis, analyze_run, load_run, parse_run
+from placement_viz import Analysis, analyze_run, load_run
 from placement_viz.dashboard.pictures import Picture
+from placement_viz.dashboard.progress import Meter
 from placement_viz.errors import UnknownNameError
 
-__all__ = ["Catalog", "Limits", "Listing"]
+__all__ = ["Catalog", "Limits", "Listing", "Reading"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +30,23 @@ class Limits:
         runs: Uploads of one session.
         sessions: Sessions that have uploads.
         table_bytes: Size of the tables of all uploads together.
-        file_bytes: Content of one upload, unpacked.
+        file_bytes: One upload, as it is sent.
+        unpacked_bytes: Content of one upload, unpacked.
+        pending: Uploads of one session that are not open yet.
+        uploads: Uploads of all sessions that are remembered.
+        disk_bytes: Files of all uploads together, as declared.
+        stale_s: How long an upload may wait for its next slice.
     """
 
     runs: int = 8
     sessions: int = 64
     table_bytes: int = 2 * 2**30
-    file_bytes: int = 300 * 2**20
+    file_bytes: int = 2 * 2**30
+    unpacked_bytes: int = 8 * 2**30
+    pending: int = 8
+    uploads: int = 256
+    disk_bytes: int = 8 * 2**30
+    stale_s: float = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +64,25 @@ class Listing:
 
 
 _Uploads = collections.OrderedDict[str, Analysis]
+
+
+@dataclasses.dataclass(eq=False)
+class Reading:
+    """A file of the server that is being read, because somebody opened it.
+
+    Attributes:
+        label: What its run is called.
+        meter: How far it has been read.
+        is_judging: Whether it has been read, and is now judged.
+        sessions: Who waits for it; a session twice when it asked twice.
+        turn: Held while it is read, so that it is read once for all who wait.
+    """
+
+    label: str
+    meter: Meter = dataclasses.field(default_factory=lambda: Meter(0))
+    is_judging: bool = False
+    sessions: list[str] = dataclasses.field(default_factory=list)
+    turn: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
 
 class Catalog:
@@ -82,6 +112,7 @@ class Catalog:
         self._samples = _labelled(samples, taken)
         self._reserved = frozenset(taken)
         self._read: dict[str, Analysis] = {}
+        self._readings: dict[str, Reading] = {}
         self._uploads: collections.OrderedDict[str, _Uploads] = (
             collections.OrderedDict()
         )
@@ -119,10 +150,7 @@ class Catalog:
                 "the browser that sent them, so upload the file again"
             )
             raise UnknownNameError(message)
-        # Read outside the lock: a large file must not hold up the other sessions.
-        analysis = analyze_run(load_run(path, cache=self._cache))
-        with self._lock:
-            return self._read.setdefault(label, analysis)
+        return self._read_file(path, label, session)
 
     def picture(self, label: str, session: str) -> Picture:
         """Return how the run called ``label`` is drawn.
@@ -137,20 +165,20 @@ class Catalog:
             found = self._pictures.setdefault(analysis, Picture(analysis))
         return found
 
-    def add(self, filename: str, data: bytes, session: str) -> str:
-        """Analyse an upload and return its label, which no other run has.
+    def readings(self, session: str) -> tuple[Reading, ...]:
+        """Return what is being read because ``session`` opened it."""
+        with self._lock:
+            readings = self._readings.values()
+            return tuple(each for each in readings if session in each.sessions)
+
+    def add(self, filename: str, analysis: Analysis, session: str) -> str:
+        """Keep an upload and return its label, which no other run has.
 
         Args:
             filename: What the browser calls the file; only ever shown.
-            data: Its content, plain or gzipped.
+            analysis: Its run, analysed.
             session: Whose it is.
-
-        Raises:
-            TraceError: The file cannot be used; nothing is changed.
         """
-        analysis = analyze_run(
-            parse_run(data, source=filename, limit_bytes=self.limits.file_bytes)
-        )
         with self._lock:
             uploads = self._uploads.setdefault(session, collections.OrderedDict())
             label = _free_label(filename or "upload", {*uploads, *self._reserved})
@@ -158,6 +186,27 @@ class Catalog:
             self._uploads.move_to_end(session)
             self._evict(uploads)
         return label
+
+    def _read_file(self, path: pathlib.Path, label: str, session: str) -> Analysis:
+        with self._lock:
+            reading = self._readings.setdefault(label, Reading(label))
+            reading.sessions.append(session)
+        try:
+            # Not under the lock: a large file must not hold up the other sessions.
+            with reading.turn:
+                if label not in self._read:
+                    reading.is_judging = False
+                    run = load_run(
+                        path, cache=self._cache, on_progress=reading.meter.reach
+                    )
+                    reading.is_judging = True
+                    self._read[label] = analyze_run(run)
+                return self._read[label]
+        finally:
+            with self._lock:
+                reading.sessions.remove(session)
+                if not reading.sessions:
+                    del self._readings[label]
 
     def _evict(self, newest: _Uploads) -> None:
         """Drop what was used longest ago until all limits hold."""

@@ -21,9 +21,6 @@ from placement_viz.figures import OpClass
 
 __all__ = ["INDEX", "page"]
 
-#: Larger uploads are refused by the browser before they are sent.
-_MAX_UPLOAD_BYTES = 300 * 2**20
-
 INDEX = """<!DOCTYPE html>
 <html lang="en">
   <head>
@@ -45,12 +42,13 @@ INDEX = """<!DOCTYPE html>
 </html>"""
 
 
-def page(listing: Listing, root: str) -> dmc.MantineProvider:
+def page(listing: Listing, root: str, limit_bytes: int) -> dmc.MantineProvider:
     """Return the whole page for a session that can open ``listing``.
 
     Args:
         listing: What it can open.
         root: Address of the app on its server.
+        limit_bytes: The browser refuses larger files before it sends them.
     """
     return dmc.MantineProvider(
         [
@@ -58,6 +56,7 @@ def page(listing: Listing, root: str) -> dmc.MantineProvider:
             _header(listing, root),
             html.Main(
                 [
+                    _uploads(root, limit_bytes),
                     html.Div(id=ids.MESSAGE, **{"aria-live": "polite"}),
                     start_page(listing, root),
                     _run_view(),
@@ -82,7 +81,7 @@ def _memory() -> list[Any]:
         dcc.Location(id=ids.ADDRESS, refresh=False),
         *(
             dcc.Store(id=name)
-            for name in (ids.COMPARE_WINDOW, ids.GO, ids.OP, ids.PAIR)
+            for name in (ids.COMPARE_WINDOW, ids.GO, ids.OP, ids.OPENED, ids.PAIR)
         ),
         *(dcc.Store(id=name) for name in (ids.RUN, ids.SHOWN, ids.THEME)),
         *(dcc.Store(id=name) for name in (ids.VIEW, ids.WINDOW)),
@@ -104,17 +103,11 @@ def _header(listing: Listing, root: str) -> html.Header:
                 **{"aria-label": "View"},
             ),
             _picker(ids.RUN_PICKER, "Run", listing),
-            dcc.Upload(
+            # Dash has no input for files: assets/uploads.js puts one in here.
+            html.Label(
                 [html.B("Open a timeline"), html.Span(" or drop it here")],
                 id=ids.UPLOAD,
-                multiple=True,
-                max_size=_MAX_UPLOAD_BYTES,
                 className="upload",
-                className_active="upload active",
-                className_reject="upload reject",
-                style={},
-                style_active={},
-                style_reject={},
             ),
             dmc.ColorSchemeToggle(
                 lightIcon=html.Span("☀", **{"aria-hidden": "true"}),
@@ -126,6 +119,15 @@ def _header(listing: Listing, root: str) -> html.Header:
             ),
         ],
         className="top",
+    )
+
+
+def _uploads(root: str, limit_bytes: int) -> html.Div:
+    """Return where assets/uploads.js shows what becomes of files."""
+    return html.Div(
+        [html.P(className="unseen", role="status"), html.Div(className="lines")],
+        id=ids.UPLOADS,
+        **{"data-root": root, "data-limit-bytes": str(limit_bytes)},
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import flask
 
-__all__ = ["COOKIE", "protect_server", "session_id"]
+__all__ = ["COOKIE", "has_session", "protect_server", "session_id"]
 
 COOKIE = "placement_viz_session"
 
@@ -31,6 +31,12 @@ def session_id() -> str:
         flask.g.session_id = sent if is_known else secrets.token_urlsafe(_TOKEN_BYTES)
         flask.g.is_new_session = not is_known
     return str(flask.g.session_id)
+
+
+def has_session() -> bool:
+    """Return whether the browser that sent the current request had an id before."""
+    session_id()
+    return not flask.g.is_new_session
 
 
 def protect_server(server: flask.Flask, script_hashes: Sequence[str]) -> None:

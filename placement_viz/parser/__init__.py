@@ -32,7 +32,7 @@ from placement_viz.parser.places import OnProgress, Place, find, place_of
 from placement_viz.parser.steps import Step, join_steps
 from placement_viz.units import format_count
 
-__all__ = ["load_run", "parse_run"]
+__all__ = ["load_named", "load_run", "parse_run"]
 
 _PLACED_ONLY = Notice(
     "placed-only",
@@ -61,13 +61,13 @@ def load_run(
         cache: Whether what was read of a large file is stored in the user's cache
             folder, and read from there the next time.
         on_progress: Called now and then with how many bytes have been read, and of how
-            many.
+            many. What it raises ends the reading.
 
     Raises:
         TraceFormatError: It cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    place = find(pathlib.Path(path), on_progress)
+    place = find(pathlib.Path(path), on_progress=on_progress)
     run = _read(place, user_cache() if cache else None)
     if graph is None:
         return run
@@ -76,6 +76,30 @@ def load_run(
     if not found.nodes:
         trace = dataclasses.replace(trace, notices=(*trace.notices, _PLACED_ONLY))
     return dataclasses.replace(run, graph=found, trace=trace)
+
+
+def load_named(
+    path: pathlib.Path,
+    *,
+    source: str,
+    limit_bytes: int = files.LIMIT_BYTES,
+    on_progress: OnProgress | None = None,
+) -> Run:
+    """Return the run in a file whose own name says nothing to a person.
+
+    Args:
+        path: As in :func:`load_run`; nothing of it is stored in a cache.
+        source: What to call it in messages and results.
+        limit_bytes: The most that a file may grow to when it is unpacked.
+        on_progress: As in :func:`load_run`.
+
+    Raises:
+        TraceFormatError: It cannot be read or is of another kind.
+        NoOpsError: It is a trace in which no op ran.
+    """
+    return _read(
+        find(path, on_progress=on_progress, source=source, limit_bytes=limit_bytes)
+    )
 
 
 def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES) -> Run:

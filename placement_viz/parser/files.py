@@ -157,8 +157,15 @@ class Content:
             self.on_read(n_bytes)
 
 
-def content_of_file(path: pathlib.Path, *, on_read: OnRead = _ignore) -> Content:
+def content_of_file(
+    path: pathlib.Path, *, source: str | None = None, limit_bytes: int = LIMIT_BYTES
+) -> Content:
     """Return what the file at ``path`` holds.
+
+    Args:
+        path: Where it is.
+        source: What to call it, instead of its path.
+        limit_bytes: The most that it may grow to when it is unpacked.
 
     Raises:
         TraceFormatError: There is no such file.
@@ -168,11 +175,11 @@ def content_of_file(path: pathlib.Path, *, on_read: OnRead = _ignore) -> Content
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     return Content(
-        source=str(path),
+        source=source or str(path),
         raw=lambda: pieces_between(path, 0, None),
         n_bytes=n_bytes,
         path=path,
-        on_read=on_read,
+        limit_bytes=limit_bytes,
     )
 
 

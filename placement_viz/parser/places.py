@@ -9,7 +9,12 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from placement_viz.errors import TraceFormatError
-from placement_viz.parser.files import Content, content_of_file, natural_order
+from placement_viz.parser.files import (
+    LIMIT_BYTES,
+    Content,
+    content_of_file,
+    natural_order,
+)
 from placement_viz.units import format_count
 
 __all__ = ["OnProgress", "Place", "find", "place_of"]
@@ -36,35 +41,31 @@ class Place:
     is_collection: bool
 
 
-def find(path: pathlib.Path, on_progress: OnProgress | None = None) -> Place:
+def find(
+    path: pathlib.Path,
+    *,
+    on_progress: OnProgress | None = None,
+    source: str | None = None,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Place:
     """Return what is at ``path``: a file, a zip, a folder, or all that a pattern finds.
 
     Args:
         path: With ``*``, ``?`` or ``[…]`` a pattern, unless there is such a file.
         on_progress: Told how far the files have been read.
+        source: What to call it, instead of its path.
+        limit_bytes: The most that a file may grow to when it is unpacked.
 
     Raises:
         TraceFormatError: There is nothing, or it cannot be read.
     """
-    if _is_folder(path):
-        found = [each for each in _listed(path) if not each.name.startswith(".")]
-        folders = sorted(each.name for each in found if each.is_dir())
-        files = [each for each in found if each.is_file()]
-        if not files:
-            also = f" but the folders {', '.join(folders[:5])}" if folders else ""
-            raise TraceFormatError(
-                f"{path}: expected traces in this folder, found no file in it{also}; "
-                "name a file, or the folder that holds the steps"
-            )
-        return _collection(str(path), files, on_progress)
-    if glob.has_magic(str(path)) and not _exists(path):
-        found = [pathlib.Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - a pattern may be absolute
-        files = [each for each in found if each.is_file()]
-        if not files:
-            message = f"{path}: expected files that this pattern fits, found none"
-            raise TraceFormatError(message)
-        return _collection(str(path), files, on_progress)
-    return _with_progress(place_of(content_of_file(path)), on_progress)
+    files = _files_at(path)
+    if files is None:
+        content = content_of_file(path, source=source, limit_bytes=limit_bytes)
+        place = place_of(content)
+    else:
+        place = _collection(source or str(path), files, limit_bytes)
+    return _with_progress(place, on_progress)
 
 
 def place_of(content: Content) -> Place:
@@ -82,17 +83,38 @@ def place_of(content: Content) -> Place:
     return Place(content.source, members, is_collection=True)
 
 
-def _collection(
-    source: str, files: Sequence[pathlib.Path], on_progress: OnProgress | None
-) -> Place:
+def _files_at(path: pathlib.Path) -> list[pathlib.Path] | None:
+    """Return the files in a folder, or those that a pattern fits; None for a file."""
+    if _is_folder(path):
+        found = [each for each in _listed(path) if not each.name.startswith(".")]
+        folders = sorted(each.name for each in found if each.is_dir())
+        files = [each for each in found if each.is_file()]
+        if not files:
+            also = f" but the folders {', '.join(folders[:5])}" if folders else ""
+            raise TraceFormatError(
+                f"{path}: expected traces in this folder, found no file in it{also}; "
+                "name a file, or the folder that holds the steps"
+            )
+        return files
+    if glob.has_magic(str(path)) and not _exists(path):
+        found = [pathlib.Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - a pattern may be absolute
+        files = [each for each in found if each.is_file()]
+        if not files:
+            message = f"{path}: expected files that this pattern fits, found none"
+            raise TraceFormatError(message)
+        return files
+    return None
+
+
+def _collection(source: str, files: Sequence[pathlib.Path], limit_bytes: int) -> Place:
     if len(files) > _MOST_FILES:
         raise TraceFormatError(
             f"{source}: expected at most {format_count(_MOST_FILES, 'file')}, found "
             f"{len(files):,}; name fewer with a pattern"
         )
     files = sorted(files, key=lambda path: natural_order(str(path)))
-    place = Place(source, tuple(map(content_of_file, files)), is_collection=True)
-    return _with_progress(place, on_progress)
+    contents = tuple(content_of_file(each, limit_bytes=limit_bytes) for each in files)
+    return Place(source, contents, is_collection=True)
 
 
 def _with_progress(place: Place, on_progress: OnProgress | None) -> Place:

@@ -4,8 +4,6 @@
 (function () {
   "use strict";
 
-  const MAX_UPLOAD_BYTES = 300 * 1024 * 1024;
-
   const setProps = (id, props) => window.dash_clientside.set_props(id, props);
   const say = (text) => setProps("message", { children: text });
   const timeline = (id) => window.placementTimeline.of(id || "timeline");
@@ -123,48 +121,6 @@
     set("theme", "data", scheme());
   }
 
-  function tooLarge(files) {
-    return Array.from(files || []).find((file) => file.size > MAX_UPLOAD_BYTES);
-  }
-
-  function onFiles(event) {
-    if (!event.target.closest || !event.target.closest("#upload")) return;
-    const files = Array.from(event.target.files || []);
-    const large = tooLarge(files);
-    if (large) {
-      say(large.name + ": expected at most 300 MiB, found more; trace fewer steps");
-    } else if (files.length) {
-      // The same file may be chosen again, after it was mended.
-      window.setTimeout(() => (event.target.value = ""), 0);
-      say("Reading " + files.map((file) => file.name).join(" and ") + " …");
-    }
-  }
-
-  // A file may be dropped anywhere: the page hands it to the upload's own input.
-  function onDrop(event) {
-    document.body.classList.remove("dropping");
-    const files = event.dataTransfer && event.dataTransfer.files;
-    if (!files || !files.length) return;
-    event.preventDefault();
-    if (event.target.closest && event.target.closest("#upload")) return;
-    const input = document.querySelector("#upload input[type=file]");
-    input.files = files;
-    input.dispatchEvent(new Event("change", { bubbles: true }));
-  }
-
-  function onDrag(event) {
-    if (!Array.from((event.dataTransfer || {}).types || []).includes("Files")) return;
-    event.preventDefault();
-    document.body.classList.add("dropping");
-  }
-
-  function labelUpload() {
-    const input = document.querySelector("#upload input[type=file]");
-    if (!input) return false;
-    input.setAttribute("aria-label", "Timeline file to open");
-    return true;
-  }
-
   // The run most likely to be compared with another is called much like it.
   function closest(label, labels) {
     const shared = (other) => {
@@ -188,16 +144,6 @@
       new MutationObserver(showScheme).observe(document.documentElement, {
         attributeFilter: ["data-mantine-color-scheme"],
       });
-      if (!labelUpload()) {
-        const watch = new MutationObserver(() => labelUpload() && watch.disconnect());
-        watch.observe(document.body, { childList: true, subtree: true });
-      }
-      document.addEventListener("change", onFiles, true);
-      document.addEventListener("dragover", onDrag);
-      document.addEventListener("dragleave", (event) => {
-        if (!event.relatedTarget) document.body.classList.remove("dropping");
-      });
-      document.addEventListener("drop", onDrop);
     },
 
     readAddress() {
@@ -212,6 +158,11 @@
       // A message about the run before is old news; one about an upload is not.
       if (known.run !== undefined && known.run !== state.run && !isFromUpload) say(null);
       isFromUpload = false;
+      const isNews = state.view === "compare" ? pair : state.run;
+      if (isNews && !same(isNews, known[state.view === "compare" ? "pair" : "run"])) {
+        // uploads.js says how far it is, should it take long.
+        document.dispatchEvent(new CustomEvent("placement:opening"));
+      }
       // The op and the window first: the run's figure is drawn with them.
       set("op", "data", state.op);
       set("window", "data", state.window);

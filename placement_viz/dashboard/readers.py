@@ -1,0 +1,116 @@
+"""Threads that make runs of what was uploaded, so that no request waits for that."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import threading
+
+from placement_viz import analyze_run
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.progress import Clock, Meter
+from placement_viz.dashboard.upload import Phase, Upload
+from placement_viz.errors import PlacementVizError
+from placement_viz.parser import load_named
+
+__all__ = ["Readers"]
+
+_LOG = logging.getLogger(__name__)
+#: How many read at once: each keeps a core busy and needs some hundred MB.
+_MOST = 2
+
+
+class _CancelledError(Exception):
+    """Nobody waits for this run any more."""
+
+
+class Readers:
+    """A queue of uploads, and the threads that read them.
+
+    A reading that is cancelled ends with its next piece; one that is judged already
+    is judged to its end, and the result forgotten.
+    """
+
+    def __init__(self, catalog: Catalog, lock: threading.Lock, clock: Clock) -> None:
+        """Wait for the first.
+
+        Args:
+            catalog: Where the runs go.
+            lock: Held by whoever changes an upload or the queue.
+            clock: Gives the time in seconds.
+        """
+        self._catalog = catalog
+        self._lock = lock
+        self._clock = clock
+        self._queue: collections.deque[Upload] = collections.deque()
+        self._n_threads = 0
+
+    def add(self, upload: Upload) -> None:
+        """Read ``upload`` when it is its turn; call it with the lock held."""
+        upload.phase = Phase.WAITING
+        self._queue.append(upload)
+        if self._n_threads < _MOST:
+            self._n_threads += 1
+            # A daemon, as no one waits for a reading when the server ends.
+            threading.Thread(target=self._read_all, daemon=True).start()
+
+    def forget(self, upload: Upload) -> None:
+        """Take ``upload`` out of the queue; call it with the lock held."""
+        with contextlib.suppress(ValueError):
+            self._queue.remove(upload)
+
+    def _read_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._n_threads -= 1
+                    return
+                upload = self._queue.popleft()
+                upload.phase = Phase.READING
+                upload.meter = Meter(upload.size, self._clock)
+            self._read(upload)
+
+    def _read(self, upload: Upload) -> None:
+        """Make a run of ``upload``, or say why it is none; raises nothing."""
+        error = ""
+        try:
+            self._open(upload)
+        except _CancelledError:
+            pass
+        except PlacementVizError as known:
+            error = str(known)
+        except Exception:  # noqa: BLE001 - whatever happens, the thread goes on
+            if not upload.is_cancelled:
+                _LOG.exception("an upload could not be read")
+            error = f"{upload.name}: could not be read: a fault in placement_viz itself"
+        with self._lock:
+            upload.remove_file()
+            upload.touched_s = self._clock()
+            if error:
+                upload.error = error
+                upload.phase = Phase.FAILED
+
+    def _open(self, upload: Upload) -> None:
+        def tell(done: int, total: int) -> None:
+            if upload.is_cancelled:
+                raise _CancelledError
+            upload.meter.reach(done, total)
+
+        run = load_named(
+            upload.path,
+            source=upload.name,
+            on_progress=tell,
+            limit_bytes=self._catalog.limits.unpacked_bytes,
+        )
+        with self._lock:
+            upload.remove_file()
+            upload.phase = Phase.JUDGING
+        if upload.is_cancelled:
+            raise _CancelledError
+        analysis = analyze_run(run)
+        with self._lock:
+            if upload.is_cancelled:
+                raise _CancelledError
+            upload.label = self._catalog.add(upload.name, analysis, upload.session)
+            upload.phase = Phase.DONE
