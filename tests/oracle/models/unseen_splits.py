@@ -117,7 +117,7 @@ def _columns(colocate: bool) -> Step:
 
 
 def _conv_towers(colocate: bool) -> Step:
-    """Images of unknown number in towers, gradients averaged as in a well-known guide."""
+    """Images of unknown number in towers, gradients averaged as tutorials do."""
     images = tf1.placeholder(tf.float32, [None, 8, 8, 3], name="batch")
     optimizer = tf1.train.GradientDescentOptimizer(0.1)
     grads = []
