@@ -26,6 +26,9 @@ _WHOLE = re.compile(
     r"(?=/|$)"
 )
 _MAY_BE_WHOLE = re.compile(r"_grad/(?:.*_grad|State|PartitionedCall|If|While|Case)")
+_MADE_DIRECTLY = re.compile(
+    r"[A-Z]\w*|(?:zeros|ones|grad_ys|concat|[fb]_count)\w*|inputs_\d+|_cloop.*"
+)
 _TREE_SUM = re.compile(r"(?P<scope>.+?)/(?P<forward>.+)_gradient_sum(?:_\d+)?/")
 _TAPE = re.compile(r"(?:(?P<outer>.+)/)?gradient_tape/(?P<rest>.+)")
 # MatMul's gradient is MatMul again, ReluGrad is Relu's.
@@ -49,9 +52,30 @@ class Reader:
                 return whole
             if reading := self._read_boundaries(name):
                 return reading
-        if (scope := self._innermost_scope(name)) is not None:
-            return Pair(None, Rule.NONE, scope)
-        return None
+        scope = self._innermost_scope(name)
+        if scope is None or self._is_programs_own(name, scope):
+            return None
+        return Pair(None, Rule.NONE, scope)
+
+    def _is_programs_own(self, name: str, scope: str) -> bool:
+        """Return whether ``scope`` only bears a usual name and TensorFlow made no op.
+
+        In its own scopes TensorFlow puts what is deeper in scopes that end in
+        ``_grad``, or in those of the few ops that it makes for no op's gradient.
+        """
+        head, deeper, _ = name[len(scope) + 1 :].partition("/")
+        if not deeper or _MADE_DIRECTLY.fullmatch(head) or scope in self._scopes:
+            return False
+        return scope not in self._scopes_with_gradients
+
+    @functools.cached_property
+    def _scopes_with_gradients(self) -> frozenset[str]:
+        return frozenset(
+            scope
+            for name in self._facts.names
+            if "_grad" in name
+            for scope, _ in names.gradient_boundaries(name)
+        )
 
     def _read_whole(self, name: str) -> Pair | None:
         """Return the pair of what is in the gradient of a loop, condition or call."""
