@@ -13,11 +13,13 @@ A rule answers only when all that it looks at agrees; otherwise nothing is said.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
+from placement_viz.analysis.colocation.fusions import Fusions, only
 from placement_viz.analysis.colocation.pairs import Pair
 
 __all__ = ["Inference"]
@@ -41,13 +43,18 @@ _NO_EVIDENCE = frozenset(
         "_SOURCE",
     }
 )
+#: They go where what they pass on is, or where a loop is steered.
+_CONTROL_FLOW = frozenset(
+    {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
+)
+#: From so many ops on a scope says something of the scopes in it and around it.
+_ENOUGH = 2
 # What is left of a loop, a condition or a call and is where the whole was.
 _LOOP = re.compile(r"(?!_cloop)(?P<whole>.+)/LoopCond/_\d+")
 _CONDITION_OR_CALL = re.compile(
     r"(?!_cloop)(?P<condition>.+)/(?:switch_pred|pivot_[tf])/_\d+"
     r"|Func/(?P<call>.+)/input_control_node/_\d+"
 )
-_READS = frozenset({"ReadVariableOp", "Identity", "ResourceGather"})
 
 
 class Inference:
@@ -66,6 +73,7 @@ class Inference:
         self._whole = self._find_whole_devices()
         self._found: dict[str, str | None] = {}
         self._by_forward = self._group_by_forward()
+        self._fusions = Fusions(facts, pairs, self._by_forward)
 
     def device_of(self, forward: str) -> str | None:
         """Return the device of a forward op that did not run; None if it is open."""
@@ -88,8 +96,8 @@ class Inference:
         # What a loop reads from other devices may draw its gradient there, so then
         # its device is open, whatever is around it.
         if forward in self._whole:
-            return _only(self._whole[forward])
-        return self._fused(forward) or self._scope(forward)
+            return only(self._whole[forward])
+        return self._fusions.device_of(forward) or self._scope(forward)
 
     def _open_takers(self, forward: str) -> list[str]:
         """Return the ops that took ``forward`` and whose device is not looked up."""
@@ -101,39 +109,34 @@ class Inference:
 
     def device_of_scope(self, scope: str) -> str | None:
         """Return the device of all forward ops right in ``scope``; None if several."""
-        return _only(self._scopes.get(scope, ()))
-
-    def _fused(self, forward: str) -> str | None:
-        """Return the device of the op that took what was read for ``forward``."""
-        takers = {
-            device
-            for child in (f"{forward}/ReadVariableOp", f"{forward}/Enter")
-            for taker in self._facts.consumers.get(child, ())
-            if taker not in self._pairs and self._facts.type_of(taker) not in _READS
-            for device in self._facts.ran_on.get(taker, ())
-        }
-        return _only(takers) or self._composed(forward)
-
-    def _composed(self, forward: str) -> str | None:
-        """Return the device of the chain of unary ops that ``forward`` went into.
-
-        It takes what the gradient of ``forward`` takes of the forward pass.
-        """
-        chains = {
-            device
-            for member in self._by_forward.get(forward, ())
-            for producer in self._facts.producers.get(member, ())
-            if producer not in self._pairs
-            for taker in self._facts.consumers.get(producer, ())
-            if taker not in self._pairs
-            and self._facts.type_of(taker) == "_UnaryOpsComposition"
-            for device in self._facts.ran_on.get(taker, ())
-        }
-        return _only(chains)
+        return only(self._scopes.get(scope, ()))
 
     def _scope(self, forward: str) -> str | None:
+        """Return the device of the scope that ``forward`` lies in.
+
+        A scope without ops of its own is judged by the scopes in it, and one without
+        any by the one around it: a tower is on one device, down to its last layer.
+        """
         scope = forward.rpartition("/")[0]
-        return self.device_of_scope(scope) if scope else None
+        if scope in self._scopes:
+            return self.device_of_scope(scope) if scope else None
+        for scope in names.scopes_of(forward):
+            if scope in self._below:
+                n_ops, devices = self._below[scope]
+                return only(devices) if n_ops >= _ENOUGH else None
+        return None
+
+    @functools.cached_property
+    def _below(self) -> dict[str, tuple[int, set[str]]]:
+        """Scope to the number and the devices of the forward ops anywhere in it."""
+        found: dict[str, tuple[int, set[str]]] = {}
+        for name, devices in self._evidence():
+            if self._facts.type_of(name) not in _CONTROL_FLOW:
+                for scope in names.scopes_of(name):
+                    n_ops, known = found.setdefault(scope, (0, set()))
+                    known.update(devices)
+                    found[scope] = n_ops + 1, known
+        return found
 
     def _between(self, forward: str) -> str | None:
         """Return the device of what ``forward`` took and of what took it.
@@ -154,7 +157,7 @@ class Inference:
             if producer not in self._pairs
             for device in self._facts.ran_on.get(producer, ())
         }
-        return _only(taken | takers)
+        return only(taken | takers)
 
     def _takers(self, forward: str) -> list[str]:
         """Return the forward ops whose gradients the gradient of ``forward`` takes."""
@@ -169,21 +172,25 @@ class Inference:
                     yield producer
 
     def _forward_device(self, forward: str) -> str | None:
-        return _only(self._facts.ran_on.get(forward, ())) or self._found.get(forward)
+        return only(self._facts.ran_on.get(forward, ())) or self._found.get(forward)
 
     def _find_scope_devices(self) -> dict[str, set[str]]:
         """Return scope to the devices of the forward ops right in it."""
         found: dict[str, set[str]] = {}
+        for name, devices in self._evidence():
+            scope = name.rpartition("/")[0]
+            found.setdefault(scope, set()).update(devices)
+        return found
+
+    def _evidence(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the forward ops that are where they were asked for, with devices."""
         for name, devices in self._facts.ran_on.items():
-            if (
+            if not (
                 name in self._pairs
                 or names.copied_from(name)
                 or self._facts.type_of(name) in _NO_EVIDENCE
             ):
-                continue
-            scope = name.rpartition("/")[0]
-            found.setdefault(scope, set()).update(devices)
-        return found
+                yield name, devices
 
     def _find_whole_devices(self) -> dict[str, set[str]]:
         """Return what was taken apart to the devices of what steers it and it reads."""
@@ -208,9 +215,3 @@ class Inference:
             if pair.forward_op and name in self._facts.ran_on:
                 groups.setdefault(pair.forward_op, []).append(name)
         return groups
-
-
-def _only(devices: Iterable[str | None]) -> str | None:
-    """Return the one device of ``devices``; None when there are none or several."""
-    found = set(devices)
-    return found.pop() if len(found) == 1 else None
