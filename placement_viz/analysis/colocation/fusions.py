@@ -101,7 +101,7 @@ class Fusions:
         return any(kind in self._facts.type_of(member) for member in members)
 
     def _comes_from(self, forward: str, taker: str) -> bool:
-        """Return whether the gradient of ``forward`` takes the gradient of ``taker``."""
+        """Return whether the gradient of ``forward`` takes that of ``taker``."""
         return any(
             (pair := self._pairs.get(producer)) and pair.forward_op == taker
             for member in self._by_forward.get(forward, ())

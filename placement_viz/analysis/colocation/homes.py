@@ -58,6 +58,12 @@ class Homes:
             or self._inference.device_of(name)
         )
 
+    def rule_of(self, forward: str) -> Rule | None:
+        """Return how the device of a forward op was found, if not by its pair."""
+        if forward in self._loop_homes:
+            return Rule.LOOP_READS
+        return self._inference.rule_of(forward)
+
     def resource_device(self, name: str) -> str | None:
         """Return the device of the resource that ``name`` takes; None without one."""
         for source in self.facts.handles_taken(name):

@@ -144,18 +144,16 @@ def _pair_open(name: str, facts: Facts, pairs: dict[str, Pair]) -> Pair | None:
     return None
 
 
-def _updated_variable(
-    name: str, facts: Facts, pairs: Mapping[str, Pair]
-) -> str | None:
+def _updated_variable(name: str, facts: Facts, pairs: Mapping[str, Pair]) -> str | None:
     """Return the variable that an optimiser updates with ``name``, or the update."""
     for consumer in facts.consumers.get(name, ()):
         if _UPDATE.match(facts.type_of(consumer)):
             variable = facts.producers[consumer][0]
             return variable if facts.is_known(variable) else consumer
         # What is left of a lookup's gradient is prepared before it is applied.
-        if (match := _UPDATE_SCOPE.fullmatch(consumer)) and consumer not in pairs:
-            if facts.is_known(match["variable"]):
-                return match["variable"]
+        match = _UPDATE_SCOPE.fullmatch(consumer) if consumer not in pairs else None
+        if match and facts.is_known(match["variable"]):
+            return match["variable"]
     return None
 
 
