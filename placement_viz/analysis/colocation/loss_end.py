@@ -67,9 +67,12 @@ class LossEnd:
             "Heuristic B" of ``core/common_runtime/placer.cc``, 2.x.
         """
         members = self._by_forward.get(forward, ())
+        shapes = {each for each in members if self._facts.op_type[each] == "Shape"}
         taken = {
             producer
             for member in members
+            # An optimiser lets it read the shape of another op, which ran.
+            if member not in shapes
             for producer in self._facts.producers.get(member, ())
             if producer not in self._pairs
             and producer in self._facts.ran_on
@@ -80,7 +83,7 @@ class LossEnd:
             taken = {
                 each for each in self._givers(forward) if self._facts.is_known(each)
             }
-        return taken | {m for m in members if self._facts.op_type[m] == "Shape"}
+        return taken | shapes
 
     def _givers(self, forward: str) -> Iterator[str]:
         """Yield the forward ops whose gradients take the gradient of ``forward``."""

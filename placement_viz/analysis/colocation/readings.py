@@ -42,6 +42,7 @@ class Reader:
         """Find the gradient scopes of a run."""
         self._facts = facts
         self._scopes = self._find_scopes()
+        self._has_gradients: dict[str, bool] = {}
 
     def read(self, name: str) -> Pair | None:
         """Return what ``name`` says; None when it is no gradient op's."""
@@ -66,16 +67,12 @@ class Reader:
         head, deeper, _ = name[len(scope) + 1 :].partition("/")
         if not deeper or _MADE_DIRECTLY.fullmatch(head) or scope in self._scopes:
             return False
-        return scope not in self._scopes_with_gradients
-
-    @functools.cached_property
-    def _scopes_with_gradients(self) -> frozenset[str]:
-        return frozenset(
-            scope
-            for name in self._facts.names
-            if "_grad" in name
-            for scope, _ in names.gradient_boundaries(name)
-        )
+        if scope not in self._has_gradients:
+            self._has_gradients[scope] = any(
+                "_grad/" in other and other.startswith(f"{scope}/")
+                for other in self._facts.names
+            )
+        return not self._has_gradients[scope]
 
     def _read_whole(self, name: str) -> Pair | None:
         """Return the pair of what is in the gradient of a loop, condition or call."""
