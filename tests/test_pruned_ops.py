@@ -173,6 +173,27 @@ def test_a_shape_tells_where_the_op_is_that_it_was_read_from():
     assert found == "CPU:0"
 
 
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [
+        (op("gradients/sum_grad/Cast"), "CPU:2"),
+        (op("gradients/sum_grad/Reshape_1"), None),
+        (op("gradients/y_grad/Mul", inputs=["gradients/sum_grad/Tile"]), None),
+    ],
+)
+def test_an_op_is_where_its_shape_is_read(other, where):
+    """Of an op with several inputs it may be another one's."""
+    found = expected(
+        op("x", on="CPU:1"),
+        op("gradients/sum_grad/Shape", on="CPU:2", op_type="Shape", inputs=["x"]),
+        op("gradients/sum_grad/Tile", inputs=["gradients/sum_grad/Shape"]),
+        op(GONE, inputs=["gradients/sum_grad/Tile"]),
+        other,
+    )
+
+    assert found == where
+
+
 @pytest.mark.parametrize(("second", "where"), [("CPU:0", "CPU:0"), ("CPU:2", None)])
 def test_the_top_level_is_on_the_default_device_if_all_of_it_came_back(second, where):
     """It is no scope, so any other device says nothing."""

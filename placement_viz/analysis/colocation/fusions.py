@@ -4,6 +4,7 @@ An optimiser that fuses ops leaves one of them, under its name, that takes what 
 them took. And TensorFlow's functions make more than one op: a number in ``x * 2.0``
 becomes the constant ``mul/y``, the axes of a mean become a range. What is made in one
 call asks for one device, so one that ran tells where the others were.
+What reads the shape of an op is where the op is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ __all__ = ["Fusions", "only"]
 
 _READS = frozenset({"ReadVariableOp", "Identity", "ResourceGather"})
 _FUSED = re.compile(r"_\w*?Fused(?P<kind>\w+)")
+#: In the gradient of an op with more than one input.
+_OF_SEVERAL = re.compile(r"_1$|/BroadcastGradientArgs$")
 _CUSTOM = re.compile(r"(?:.*/)?IdentityN(?:_\d+)?")
 
 
@@ -49,6 +52,7 @@ class Fusions:
             or self._fused(forward)
             or self._made_with(forward)
             or self._custom(forward)
+            or self._measured(forward)
         )
 
     def _read_for(self, forward: str) -> str | None:
@@ -141,6 +145,42 @@ class Fusions:
             if self._facts.type_of(producer) != "Const"
             for device in self._facts.ran_on.get(producer, ())
         )
+
+    def _measured(self, forward: str) -> str | None:
+        """Return the device of what reads the shape of ``forward``.
+
+        The gradient of a sum over axes, say, reads the shape of what was summed, and
+        TensorFlow places an op that reads a shape with what it reads it from.
+
+        Source:
+            "Heuristic B" of ``core/common_runtime/placer.cc``, 2.x.
+        """
+        takers = {
+            pair.forward_op
+            for member in self._by_forward.get(forward, ())
+            for producer in self._facts.producers.get(member, ())
+            if (pair := self._pairs.get(producer)) and pair.forward_op
+        }
+        return only(
+            device
+            for taker in takers - {forward}
+            if (shape := self._only_shape(taker, of=forward))
+            for device in self._facts.ran_on[shape]
+        )
+
+    def _only_shape(self, taker: str, of: str) -> str | None:
+        """Return what reads the shape of the one input, ``of``, that ``taker`` has."""
+        members = self._by_forward.get(taker, ())
+        shapes = [each for each in members if self._facts.op_type[each] == "Shape"]
+        if len(shapes) != 1 or any(map(_OF_SEVERAL.search, members)):
+            return None
+        givers = {
+            pair.forward_op
+            for member in members
+            for consumer in self._facts.consumers.get(member, ())
+            if (pair := self._pairs.get(consumer))
+        }
+        return shapes[0] if givers - {taker} == {of} else None
 
     def _taken(self, forward: str) -> Iterator[str]:
         """Yield what the gradient of ``forward`` takes of the forward pass."""
