@@ -96,6 +96,19 @@ def test_a_graph_is_told_by_its_content(tmp_path, kind, form, name):
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("size", [ord("["), ord("{")])
+def test_a_graph_that_begins_like_json_is_none(tmp_path, size):
+    """The length of its first node, after a line feed, may be a bracket."""
+    name = "n" * (size - len("..MatMul.."))
+    data = graph_def(name, "next").SerializeToString()
+
+    found = load(tmp_path, data)
+
+    assert data.startswith(b"\n" + bytes([size]))
+    assert names_of(found) == [name, "next"]
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [(["serve", "train"], "b"), (["serve", "gpu"], "a"), (["train", "train"], "a")],

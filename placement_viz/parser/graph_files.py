@@ -30,6 +30,9 @@ _TEXT = re.compile(
     rb"(?P<GraphDef>node|library|versions?|debug_info))\s*[:{<]"
 )
 _SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
+#: Begins a graph whose first message has 91 or 123 bytes: "[" and "{" as lengths, after
+#: the field's number, which is a line feed. No JSON has the other control characters.
+_GRAPH_LIKE_JSON = re.compile(rb"\n[\[{].*?[\x00-\x08\x0e-\x1f]", re.DOTALL)
 #: The MetaGraph of a SavedModel that training is continued with.
 _TRAIN = "train"
 
@@ -51,7 +54,8 @@ def load_graph(path: pathlib.Path) -> Graph:
     """
     content = files.content_of_file(_saved_model_in(path))
     source, head = content.source, content.head()
-    if is_json(head) and not event_file.is_event_file(head):
+    is_binary = event_file.is_event_file(head) or _GRAPH_LIKE_JSON.match(head)
+    if is_json(head) and not is_binary:
         found = timeline.read_timeline(content).graph
     else:
         found = _parse_graph(content.whole(), head, source)

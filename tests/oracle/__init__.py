@@ -15,4 +15,6 @@ gradients shows where TensorFlow then puts it.
 ============= ===============================================================
 
 ``python -m tests.oracle`` runs all of it and exits with 1 when a limit is missed.
+With ``--unseen`` it runs models that no rule was made after, to show whether the rules
+hold for programs of another shape.
 """

@@ -44,6 +44,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
     parser.add_argument("--model", action="append", default=[], help="only this one")
     parser.add_argument(
+        "--unseen",
+        action="store_true",
+        help="score the models that no rule was made after, instead of the others",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="list every answer that is not right"
     )
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
@@ -68,11 +73,11 @@ def _samples(options: argparse.Namespace, console: Console) -> Iterator[Sample]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
-    from tests.oracle.models import MODELS
+    from tests.oracle.models import MODELS, UNSEEN
     from tests.oracle.recording import record_sample
 
     tf.get_logger().setLevel("ERROR")
-    for name, model in MODELS.items():
+    for name, model in (UNSEEN if options.unseen else MODELS).items():
         if names and name not in names:
             continue
         start = time.perf_counter()

@@ -8,7 +8,8 @@ order of the graph, which a trace does not have, decides which.
 
 Source:
     ``core/common_runtime/colocation_graph.cc`` and
-    ``control_flow_state.AddForwardAccumulator``, 2.21.
+    ``control_flow_state.AddForwardAccumulator``, ``tensor_array_ops.TensorArray``
+    (``colocate_with_first_write_call``), 2.21.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _TAKES_HANDLE = re.compile(
     r"TensorArray\w+V3|Stack(?:Push|Pop)V2|ReadVariableOp|VariableShape"
     r"|Resource\w+|Assign\w*VariableOp"
 )
+# A tensor array is made with the first value that is written into it.
+_FIRST_WRITES = frozenset({"TensorArrayWriteV3", "TensorArrayScatterV3"})
+_VALUE = 2
 _PASSES_ON = frozenset(
     {"Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"}
 )
@@ -64,6 +68,8 @@ def _bonds(facts: Facts, pairs: Mapping[str, Pair]) -> Iterator[tuple[str, str]]
         if _TAKES_HANDLE.fullmatch(kind):
             yield name, producers[0]
             yield from _passed_on(producers[0], facts)
+        if kind in _FIRST_WRITES and name not in pairs and len(producers) > _VALUE:
+            yield name, producers[_VALUE]
         if kind == "StackPushV2" and name in pairs and len(producers) > 1:
             yield name, pairs[name].forward_op or name
             yield pairs[name].forward_op or name, producers[1]

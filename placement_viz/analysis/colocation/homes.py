@@ -9,6 +9,7 @@ from placement_viz import names
 from placement_viz.analysis.colocation.entanglement import find_entangled
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.inference import Inference
+from placement_viz.analysis.colocation.loop_homes import find_loop_homes
 from placement_viz.analysis.colocation.pairs import Pair, Rule
 from placement_viz.analysis.colocation.rebuild import (
     Rebuilt,
@@ -56,6 +57,12 @@ class Homes:
             or self._as_built.get(name)
             or self._inference.device_of(name)
         )
+
+    def rule_of(self, forward: str) -> Rule | None:
+        """Return how the device of a forward op was found, if not by its pair."""
+        if forward in self._loop_homes:
+            return Rule.LOOP_READS
+        return self._inference.rule_of(forward)
 
     def resource_device(self, name: str) -> str | None:
         """Return the device of the resource that ``name`` takes; None without one."""
@@ -146,6 +153,8 @@ class Homes:
             found = None
         elif forward in self._pairs:
             found = self.expected_device(forward)
+        elif forward in self._loop_homes:
+            found = self._loop_homes[forward]
         elif forward in self._entangled:
             found = None
         else:
@@ -183,6 +192,10 @@ class Homes:
         if self.facts.nodes:
             return frozenset()
         return find_entangled(self.facts, self._pairs)
+
+    @functools.cached_property
+    def _loop_homes(self) -> Mapping[str, str]:
+        return {} if self.facts.nodes else find_loop_homes(self.facts, self._pairs)
 
     @functools.cached_property
     def _sums(self) -> Mapping[str, str | None]:

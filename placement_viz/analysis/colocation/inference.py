@@ -6,48 +6,36 @@ order in which they are asked:
 
 - an op that was fused lives on in the op that took what was read for it;
 - an op whose scope ran on one device only ran there too;
-- an op between two others on one device is on that device.
+- an op between two others on one device is on that device;
+- an op at the end of the loss is on the default device if what it takes is;
+- an op is where the program has all others of its kind.
 
-A rule answers only when all that it looks at agrees; otherwise nothing is said.
+A rule answers only when all that it looks at agrees; otherwise nothing is said. What
+no rule can tell is the end of the loss where it takes what ran on another device: the
+program may compute it there or on the default device, and the two leave one trace.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
-from placement_viz.analysis.colocation.pairs import Pair
+from placement_viz.analysis.colocation.fusions import Fusions, only
+from placement_viz.analysis.colocation.habits import Habits
+from placement_viz.analysis.colocation.loss_end import LossEnd
+from placement_viz.analysis.colocation.pairs import Pair, Rule
+from placement_viz.analysis.colocation.scopes import NO_EVIDENCE, Scopes
 
 __all__ = ["Inference"]
 
-#: They stay with their variable or with their input, wherever the layer is.
-_NO_EVIDENCE = frozenset(
-    {
-        "Const",
-        "Identity",
-        "IdentityN",
-        "NoOp",
-        "ReadVariableOp",
-        "Shape",
-        "Size",
-        "Rank",
-        "VarHandleOp",
-        "VariableV2",
-        "Variable",
-        "_Arg",
-        "_Retval",
-        "_SOURCE",
-    }
-)
 # What is left of a loop, a condition or a call and is where the whole was.
 _LOOP = re.compile(r"(?!_cloop)(?P<whole>.+)/LoopCond/_\d+")
 _CONDITION_OR_CALL = re.compile(
     r"(?!_cloop)(?P<condition>.+)/(?:switch_pred|pivot_[tf])/_\d+"
     r"|Func/(?P<call>.+)/input_control_node/_\d+"
 )
-_READS = frozenset({"ReadVariableOp", "Identity", "ResourceGather"})
 
 
 class Inference:
@@ -62,10 +50,14 @@ class Inference:
         """
         self._facts = facts
         self._pairs = pairs
-        self._scopes = self._find_scope_devices()
+        self._scopes = Scopes(facts, pairs)
         self._whole = self._find_whole_devices()
         self._found: dict[str, str | None] = {}
+        self._weak: dict[str, Rule] = {}
         self._by_forward = self._group_by_forward()
+        self._fusions = Fusions(facts, pairs, self._by_forward)
+        self._loss_end = LossEnd(facts, pairs, self._by_forward)
+        self._habits = Habits(facts, pairs, self._by_forward)
 
     def device_of(self, forward: str) -> str | None:
         """Return the device of a forward op that did not run; None if it is open."""
@@ -81,15 +73,33 @@ class Inference:
                 rest += open_ops
             else:
                 rest.pop()
-                self._found[last] = self._found[last] or self._between(last)
+                self._found[last] = self._found[last] or self._ask_around(last)
         return self._found[forward]
+
+    def rule_of(self, forward: str) -> Rule | None:
+        """Return the rule that gave the device, where it is weaker than the others."""
+        return self._weak.get(forward)
 
     def _ask(self, forward: str) -> str | None:
         # What a loop reads from other devices may draw its gradient there, so then
         # its device is open, whatever is around it.
         if forward in self._whole:
-            return _only(self._whole[forward])
-        return self._fused(forward) or self._scope(forward)
+            return only(self._whole[forward])
+        return self._fusions.device_of(forward) or self._scopes.device_around(forward)
+
+    def _ask_around(self, forward: str) -> str | None:
+        """Ask the ops around ``forward``, whose devices are looked up by now."""
+        if forward in self._whole:
+            return None
+        if device := self._between(forward):
+            return device
+        takers = {self._forward_device(taker) for taker in self._takers(forward)}
+        if device := self._loss_end.device_of(forward, takers):
+            self._weak[forward] = Rule.AT_END
+            return device
+        if device := self._habits.device_of(forward, self._forward_device):
+            self._weak[forward] = Rule.HABIT
+        return device
 
     def _open_takers(self, forward: str) -> list[str]:
         """Return the ops that took ``forward`` and whose device is not looked up."""
@@ -101,39 +111,7 @@ class Inference:
 
     def device_of_scope(self, scope: str) -> str | None:
         """Return the device of all forward ops right in ``scope``; None if several."""
-        return _only(self._scopes.get(scope, ()))
-
-    def _fused(self, forward: str) -> str | None:
-        """Return the device of the op that took what was read for ``forward``."""
-        takers = {
-            device
-            for child in (f"{forward}/ReadVariableOp", f"{forward}/Enter")
-            for taker in self._facts.consumers.get(child, ())
-            if taker not in self._pairs and self._facts.type_of(taker) not in _READS
-            for device in self._facts.ran_on.get(taker, ())
-        }
-        return _only(takers) or self._composed(forward)
-
-    def _composed(self, forward: str) -> str | None:
-        """Return the device of the chain of unary ops that ``forward`` went into.
-
-        It takes what the gradient of ``forward`` takes of the forward pass.
-        """
-        chains = {
-            device
-            for member in self._by_forward.get(forward, ())
-            for producer in self._facts.producers.get(member, ())
-            if producer not in self._pairs
-            for taker in self._facts.consumers.get(producer, ())
-            if taker not in self._pairs
-            and self._facts.type_of(taker) == "_UnaryOpsComposition"
-            for device in self._facts.ran_on.get(taker, ())
-        }
-        return _only(chains)
-
-    def _scope(self, forward: str) -> str | None:
-        scope = forward.rpartition("/")[0]
-        return self.device_of_scope(scope) if scope else None
+        return self._scopes.device_of(scope)
 
     def _between(self, forward: str) -> str | None:
         """Return the device of what ``forward`` took and of what took it.
@@ -141,8 +119,6 @@ class Inference:
         The gradient of an op takes the op's inputs, and the gradients of the ops
         that took its output.
         """
-        if forward in self._whole:
-            return None
         takers = {self._forward_device(taker) for taker in self._takers(forward)}
         # At the end of the forward pass nothing takes the op, and it may well be
         # elsewhere than what it takes.
@@ -154,7 +130,7 @@ class Inference:
             if producer not in self._pairs
             for device in self._facts.ran_on.get(producer, ())
         }
-        return _only(taken | takers)
+        return only(taken | takers)
 
     def _takers(self, forward: str) -> list[str]:
         """Return the forward ops whose gradients the gradient of ``forward`` takes."""
@@ -165,25 +141,11 @@ class Inference:
     def _sources(self, forward: str) -> Iterator[str]:
         for member in self._by_forward.get(forward, ()):
             for producer in self._facts.producers.get(member, ()):
-                if self._facts.type_of(producer) not in _NO_EVIDENCE - {"Identity"}:
+                if self._facts.type_of(producer) not in NO_EVIDENCE - {"Identity"}:
                     yield producer
 
     def _forward_device(self, forward: str) -> str | None:
-        return _only(self._facts.ran_on.get(forward, ())) or self._found.get(forward)
-
-    def _find_scope_devices(self) -> dict[str, set[str]]:
-        """Return scope to the devices of the forward ops right in it."""
-        found: dict[str, set[str]] = {}
-        for name, devices in self._facts.ran_on.items():
-            if (
-                name in self._pairs
-                or names.copied_from(name)
-                or self._facts.type_of(name) in _NO_EVIDENCE
-            ):
-                continue
-            scope = name.rpartition("/")[0]
-            found.setdefault(scope, set()).update(devices)
-        return found
+        return only(self._facts.ran_on.get(forward, ())) or self._found.get(forward)
 
     def _find_whole_devices(self) -> dict[str, set[str]]:
         """Return what was taken apart to the devices of what steers it and it reads."""
@@ -208,9 +170,3 @@ class Inference:
             if pair.forward_op and name in self._facts.ran_on:
                 groups.setdefault(pair.forward_op, []).append(name)
         return groups
-
-
-def _only(devices: Iterable[str | None]) -> str | None:
-    """Return the one device of ``devices``; None when there are none or several."""
-    found = set(devices)
-    return found.pop() if len(found) == 1 else None

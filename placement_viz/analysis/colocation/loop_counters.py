@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.pairs import Pair, Rule
 
@@ -47,8 +48,8 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
     Source:
         ``control_flow_state._ControlFlowState.AddWhileContext``, 2.21 and 1.15.
     """
-    if not facts.nodes and _n_loops(facts, pairs) > 1:
-        # Colocation binds loops together, and a trace does not tell how.
+    if not facts.nodes and _has_nested_loops(facts, pairs):
+        # The counters of a loop in a loop are stacked, and bind the two together.
         return
     switches = [
         (name, pair.scope)
@@ -72,11 +73,13 @@ def pair_loop_counters(facts: Facts, pairs: dict[str, Pair]) -> None:
                 pairs[member] = Pair(exit_op, Rule.LOOP, scope)
 
 
-def _n_loops(facts: Facts, pairs: dict[str, Pair]) -> int:
-    return sum(
-        kind == "LoopCond" and name not in pairs and not name.startswith("_cloop")
+def _has_nested_loops(facts: Facts, pairs: dict[str, Pair]) -> bool:
+    loops = {
+        name.rpartition("/")[0]
         for name, kind in facts.op_type.items()
-    )
+        if kind == "LoopCond" and name not in pairs and not name.startswith("_cloop")
+    }
+    return any(scope in loops for loop in loops for scope in names.scopes_of(loop))
 
 
 def _exits(condition: str, facts: Facts, pairs: dict[str, Pair]) -> set[str]:
@@ -104,6 +107,8 @@ def _open_neighbours(start: str, facts: Facts, pairs: dict[str, Pair]) -> Iterab
     while rest:
         name = rest.pop()
         yield name
+        if facts.type_of(name) == "Const":  # may serve the counters of several loops
+            continue
         for other in _neighbours(name, facts):
             pair = pairs.get(other)
             if (

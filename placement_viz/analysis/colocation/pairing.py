@@ -8,6 +8,7 @@ gradient scope, or its name holds ``<F>_grad/`` for a forward op F that exists.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from placement_viz import names
 from placement_viz.analysis.colocation.facts import Facts
@@ -22,6 +23,7 @@ _SUM = re.compile(r"AddN(?:_\d+)?")
 # Of a loop's counters, which are made for no op's gradient.
 _COUNTS = frozenset({"Add", "AddV2", "GreaterEqual", "LoopCond", "Sub"})
 _UPDATE = re.compile(r"(?:Resource)?(?:Sparse)?(?:Apply|Scatter)|Assign")
+_UPDATE_SCOPE = re.compile(r"(?:.*/)?update_(?P<variable>.+)/[^/]+")
 
 
 def pair_gradients(facts: Facts) -> dict[str, Pair]:
@@ -135,19 +137,23 @@ def _pair_open(name: str, facts: Facts, pairs: dict[str, Pair]) -> Pair | None:
         # An addition passes its gradient on, so several may take it. The first to
         # run is next to it.
         return Pair(takers[0], Rule.CONSUMER, scope)
-    if variable := _updated_variable(name, facts):
+    if variable := _updated_variable(name, facts, pairs):
         return Pair(variable, Rule.UPDATE, scope)
     if origin := _common_producer(name, facts, pairs):
         return Pair(origin, Rule.SUMMANDS, scope)
     return None
 
 
-def _updated_variable(name: str, facts: Facts) -> str | None:
+def _updated_variable(name: str, facts: Facts, pairs: Mapping[str, Pair]) -> str | None:
     """Return the variable that an optimiser updates with ``name``, or the update."""
     for consumer in facts.consumers.get(name, ()):
         if _UPDATE.match(facts.type_of(consumer)):
             variable = facts.producers[consumer][0]
             return variable if facts.is_known(variable) else consumer
+        # What is left of a lookup's gradient is prepared before it is applied.
+        match = _UPDATE_SCOPE.fullmatch(consumer) if consumer not in pairs else None
+        if match and facts.is_known(match["variable"]):
+            return match["variable"]
     return None
 
 

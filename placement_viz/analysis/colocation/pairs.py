@@ -23,6 +23,17 @@ class Rule(enum.Enum):
     TAPE_SCOPE = ("its name holds the scope of the forward op", "trace", 0.7)
     PARTS = ("all that it adds up belongs on one device", "dataflow", 0.8)
     NAME_ONLY = ("its name holds an op that did not run", "dataflow", 0.7)
+    LOOP_READS = (
+        "its loop goes with the first variable that it reads",
+        "dataflow",
+        0.7,
+    )
+    HABIT = ("the program has the like of that op there throughout", "dataflow", 0.6)
+    AT_END = (
+        "that op takes only what ran on the default device, at the end of the loss",
+        "dataflow",
+        0.6,
+    )
     NONE = ("nothing tells which forward op it belongs to", None, 0.0)
 
     @property

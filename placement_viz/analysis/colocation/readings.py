@@ -26,6 +26,9 @@ _WHOLE = re.compile(
     r"(?=/|$)"
 )
 _MAY_BE_WHOLE = re.compile(r"_grad/(?:.*_grad|State|PartitionedCall|If|While|Case)")
+_MADE_DIRECTLY = re.compile(
+    r"[A-Z]\w*|(?:zeros|ones|grad_ys|concat|[fb]_count)\w*|inputs_\d+|_cloop.*"
+)
 _TREE_SUM = re.compile(r"(?P<scope>.+?)/(?P<forward>.+)_gradient_sum(?:_\d+)?/")
 _TAPE = re.compile(r"(?:(?P<outer>.+)/)?gradient_tape/(?P<rest>.+)")
 # MatMul's gradient is MatMul again, ReluGrad is Relu's.
@@ -39,6 +42,7 @@ class Reader:
         """Find the gradient scopes of a run."""
         self._facts = facts
         self._scopes = self._find_scopes()
+        self._has_gradients: dict[str, bool] = {}
 
     def read(self, name: str) -> Pair | None:
         """Return what ``name`` says; None when it is no gradient op's."""
@@ -49,9 +53,26 @@ class Reader:
                 return whole
             if reading := self._read_boundaries(name):
                 return reading
-        if (scope := self._innermost_scope(name)) is not None:
-            return Pair(None, Rule.NONE, scope)
-        return None
+        scope = self._innermost_scope(name)
+        if scope is None or self._is_programs_own(name, scope):
+            return None
+        return Pair(None, Rule.NONE, scope)
+
+    def _is_programs_own(self, name: str, scope: str) -> bool:
+        """Return whether ``scope`` only bears a usual name and TensorFlow made no op.
+
+        In its own scopes TensorFlow puts what is deeper in scopes that end in
+        ``_grad``, or in those of the few ops that it makes for no op's gradient.
+        """
+        head, deeper, _ = name[len(scope) + 1 :].partition("/")
+        if not deeper or _MADE_DIRECTLY.fullmatch(head) or scope in self._scopes:
+            return False
+        if scope not in self._has_gradients:
+            self._has_gradients[scope] = any(
+                "_grad/" in other and other.startswith(f"{scope}/")
+                for other in self._facts.names
+            )
+        return not self._has_gradients[scope]
 
     def _read_whole(self, name: str) -> Pair | None:
         """Return the pair of what is in the gradient of a loop, condition or call."""

@@ -140,9 +140,13 @@ class _Totals:
 
     def _summands(self, name: str) -> Iterator[str]:
         for each in self._facts.producers.get(name, ()):
-            # x + x is computed as 2 * x.
-            if self._facts.type_of(each) != "Const":
+            if self._facts.type_of(each) != "Const" or self._is_folded(each):
                 yield each
+
+    def _is_folded(self, constant: str) -> bool:
+        """Return whether a constant was a gradient; of x + x = 2 * x, the 2 was not."""
+        pair = self._pairs.get(constant)
+        return bool(pair and pair.forward_op and pair.rule not in SUM_RULES)
 
     def _is_sum(self, name: str) -> bool:
         pair = self._pairs.get(name)

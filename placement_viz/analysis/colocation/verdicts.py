@@ -117,6 +117,8 @@ def judge(name: str, device: str, pair: Pair, homes: Homes) -> Judgement:
     rule = pair.rule if expected else Rule.NONE
     if expected and rule is Rule.NONE:
         rule = Rule.PARTS
+    if expected and forward and rule is Rule.NAME_ONLY:
+        rule = homes.rule_of(forward) or rule
     node = facts.nodes.get(name)
     return Judgement(
         forward_op=forward,

@@ -12,10 +12,12 @@ from tests.oracle.models import (
     parallel,
     recurrent,
     sequences,
+    unseen_losses,
+    unseen_splits,
 )
 from tests.oracle.models.steps import Model, Step
 
-__all__ = ["MODELS", "Model", "Step"]
+__all__ = ["MODELS", "UNSEEN", "Model", "Step"]
 
 _THEMES = (
     parallel,
@@ -32,3 +34,6 @@ _THEMES = (
 MODELS: dict[str, Model] = {
     name: model for theme in _THEMES for name, model in theme.MODELS.items()
 }
+
+#: Models that no rule was made after: they show whether the rules hold elsewhere too.
+UNSEEN: dict[str, Model] = unseen_losses.MODELS | unseen_splits.MODELS
