@@ -404,7 +404,7 @@ def test_a_run_that_opens_slowly_says_how_far_it_is(page, monkeypatch):
     may_go_on = threading.Event()
     load_run = module.load_run
 
-    def slow(path, *, on_progress):
+    def slow(path, *, on_progress, **_):
         on_progress(42, 100)
         may_go_on.wait(browser.SECONDS)
         return load_run(path)

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: Plotly only draws the frame; hands are ours.
-_FRAME_CONFIG = {"staticPlot": True, "displayModeBar": False, "responsive": True}
+_FRAME_CONFIG = {"staticPlot": True, "displayModeBar": False}
 
 
 def card(head: list[Any], *body: Any, **attributes: Any) -> html.Div:
