@@ -12,13 +12,14 @@ survive that, and a program that imports this package must not run twice.
 from __future__ import annotations
 
 import contextlib
-import io
+import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import polars as pl
@@ -38,7 +39,7 @@ _MOST_PARTS = 4
 #: How far to look for the end of an event; one with a long description has some kB.
 _WINDOW_BYTES = 1 << 20
 #: What another process is late, as a share of what it reads.
-_HEAD_START = 0.04
+_HEAD_START = 0.16
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[4].split('\\n'); "
@@ -59,6 +60,14 @@ class _State(msgspec.Struct, array_like=True):
     pids: list[Any]
     lanes: list[tuple[Any, Any]]
     kinds: list[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A process that folds a part, and the file into which it writes that."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
 
 
 _STATE = msgspec.msgpack.Decoder(_State)
@@ -88,8 +97,9 @@ def fold_in_parts(
     n_bytes = path.stat().st_size
     first, *others = _ranges(path, n_bytes, n_parts)
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(_started(path, *each)) for each in others]
-        fold = Fold()
+        parts = [stack.enter_context(_started(path, *each)) for each in others]
+        # Each process has a part of the columns only.
+        fold = Fold(is_tight=False)
         pieces = pieces_between(path, *first)
         stream = EventStream(_counted(pieces, n_bytes / first[1], on_read))
         for batch in stream.batches():
@@ -97,11 +107,11 @@ def fold_in_parts(
         if stream.has_damage:
             raise IrregularError
         end = stream.end
-        for process in processes:
+        for part in parts:
             if end is not None:
                 # The rest of the parts is no array of events.
                 break
-            end = _add(fold, process)
+            end = _add(fold, part)
     if end is None:
         raise IrregularError
     stream.read_rest(pieces_between(path, end, n_bytes))
@@ -115,7 +125,7 @@ def fold_part(path: str, start: str, stop: str) -> None:
 
     Its exit code is 1 when the part is damaged or is no part of an array of events.
     """
-    fold = Fold()
+    fold = Fold(is_tight=False)
     stream = EventStream(
         pieces_between(pathlib.Path(path), int(start), int(stop)), start=int(start)
     )
@@ -162,35 +172,32 @@ def _ranges(path: pathlib.Path, n_bytes: int, n_parts: int) -> list[tuple[int, i
 
 
 @contextlib.contextmanager
-def _started(
-    path: pathlib.Path, start: int, stop: int
-) -> Iterator[subprocess.Popen[bytes]]:
+def _started(path: pathlib.Path, start: int, stop: int) -> Iterator[_Part]:
     """Start a process that folds a part, and end it when it is not needed."""
     arguments = (str(path), str(start), str(stop), "\n".join(sys.path))
-    process = subprocess.Popen(  # noqa: S603 - this very Python, with our own program
-        [sys.executable, "-c", _PROGRAM, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "POLARS_MAX_THREADS": "1"},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
+    # A pipe would keep it waiting until this process has read its own part.
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(  # noqa: S603 - this very Python, with our own program
+            [sys.executable, "-c", _PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "POLARS_MAX_THREADS": "1"},
+        )
+        try:
+            yield _Part(process, output)
+        finally:
+            process.kill()
+            process.wait()
 
 
-def _add(fold: Fold, process: subprocess.Popen[bytes]) -> int | None:
+def _add(fold: Fold, part: _Part) -> int | None:
     """Add what a process has folded; return where the array of events ended in it."""
-    assert process.stdout is not None
-    size = int.from_bytes(process.stdout.read(8), "little")
-    packed = process.stdout.read(size)
-    table = process.stdout.read()
-    if process.wait() or not packed:
+    if part.process.wait():
         raise IrregularError
+    part.output.seek(0)
+    size = int.from_bytes(part.output.read(8), "little")
+    packed = part.output.read(size)
     state = _STATE.decode(packed)
     own = fold.numbering
     pids = _renumbered(own.pids, state.pids)
@@ -205,7 +212,7 @@ def _add(fold: Fold, process: subprocess.Popen[bytes]) -> int | None:
         "lane": _renumbered(own.lanes, state.lanes),
         "kind": _renumbered(own.kinds, state.kinds),
     }
-    folded = pl.read_ipc_stream(io.BytesIO(table))
+    folded = pl.read_ipc_stream(part.output)
     fold.add_table(
         folded.with_columns(
             pl.Series(name, numbers, dtype=pl.Int32).gather(folded[name])
