@@ -3,13 +3,14 @@
 PYTHON ?= python3
 HOST   ?= 127.0.0.1
 PORT   ?= 8050
+SECONDS ?= 600
 
 venv   := .venv
 python := $(venv)/bin/python
 pip    := $(python) -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt oracle bench traces browser clean
+.PHONY: help run test check fmt oracle fuzz bench traces browser clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +35,10 @@ fmt: $(venv)/dev  ## format the code
 
 oracle: $(venv)/dev  ## score the colocation engine against TensorFlow itself
 	$(python) -m tests.oracle
+
+fuzz: $(venv)/dev  ## change files at random for ten minutes and read them (SECONDS=…)
+	$(pip) install --quiet --group fuzz
+	$(python) -m tests.fuzz $(SECONDS)
 
 bench: $(venv)/dev browser  ## measure, and print what was measured
 	$(python) -m benchmarks.bench

@@ -35,6 +35,7 @@ def golden(request):
     def compare(name, text):
         path = GOLDEN / f"{name}.txt"
         if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         assert path.exists(), f"no {path.name}; write it with --update-golden"
         assert text == path.read_text(encoding="utf-8")

@@ -4,9 +4,11 @@ import gzip
 import json
 import re
 
+import polars as pl
 import pytest
 
 from placement_viz import TraceError, analyze_run, load_run, parse_run
+from placement_viz.reports.sentences import headline
 from tests.builders import CORPUS
 
 INDEX = CORPUS / "INDEX.jsonl"
@@ -41,6 +43,50 @@ def independent_reading(path):
             n, total = found.get(label, (0, 0))
             found[label] = (n + 1, total + e["dur"])
     return found
+
+
+def digest(path):
+    """Return what is read and judged of a file, a line for each row of it."""
+    try:
+        analysis = analyze_run(load_run(path))
+    except TraceError as error:
+        return f"{type(error).__name__}: {str(error).replace(str(path), path.name)}\n"
+    trace = analysis.run.trace
+    rows = (
+        trace.ops.group_by("row_kind", "device", "row")
+        .agg(
+            ops=pl.len(),
+            lanes=pl.col("lane").n_unique(),
+            first_us=pl.col("start_us").min(),
+            last_us=(pl.col("start_us") + pl.col("duration_us")).max(),
+            sum_us=pl.col("duration_us").sum(),
+        )
+        .sort("row_kind", "device", "row")
+    )
+    head = trace.ops.head(3).select("name", "op_type").rows()
+    lines = [
+        headline(analysis),
+        f"{analysis.run.format}, {trace.n_steps} steps, {trace.span_us} us",
+        "",
+        *(
+            f"{r['row_kind']:>8} {r['ops']:>6} ops on {r['lanes']:>3} lanes "
+            f"{r['first_us']:>9} to {r['last_us']:>9}, {r['sum_us']:>9} us  {r['row']}"
+            for r in rows.to_dicts()
+        ),
+        "",
+        *(f"begins with {op_type} {name[:100]}" for name, op_type in head),
+        *(f"usage: {usage}" for usage in analysis.usage),
+        *(f"notice: {each.code}: {each.message}" for each in analysis.notices),
+        *(f"skipped: {n} {kind}" for kind, n in sorted(trace.skipped.items())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", [e["file"] for e in ENTRIES])
+def test_a_real_file_is_read_as_written_down(name, golden):
+    """The digest of each file is the one that a person has read and agreed to."""
+    golden(f"corpus/{name}", digest(CORPUS / name))
 
 
 @pytest.mark.parametrize("name", TIMELINES)

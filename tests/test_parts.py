@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placement_viz import load_run
-from placement_viz.parser import folding, parts
+from placement_viz.parser import folding, load_named, parts
 from placement_viz.parser.stream import IrregularError
 from tests.builders import event, timeline
 
@@ -165,7 +165,7 @@ def test_a_file_may_have_another_name(tmp_path, asked, monkeypatch):
     path.write_bytes(timeline(*EVENTS, rows=ROWS))
     monkeypatch.setattr(folding, "n_parts_for", lambda _: 3)
 
-    run = load_run(path, source="<my> run.json")
+    run = load_named(path, source="<my> run.json")
 
     assert run.source == "<my> run.json"
     assert asked == [path]
