@@ -74,6 +74,8 @@ def main() -> None:
             "-timeout=20",
             "-rss_limit_mb=4096",
             "-print_final_stats=1",
+            # Where a person finds it afterwards.
+            f"-artifact_prefix={tempfile.gettempdir()}/",
         )
         atheris.Setup([sys.argv[0], *options, folder], check)
         atheris.Fuzz()

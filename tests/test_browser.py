@@ -397,6 +397,30 @@ def test_too_large_files_are_refused_unsent(page):
     assert page.text("#uploads .lines") == ""
 
 
+def test_ops_are_drawn_while_they_are_judged(page, monkeypatch):
+    """Who waits for verdicts sees what ran, and then the verdicts."""
+    import placement_viz.dashboard.readers as module
+
+    may_go_on = threading.Event()
+    analyze_run = module.analyze_run
+
+    def slow(run):
+        may_go_on.wait(browser.SECONDS)
+        return analyze_run(run)
+
+    monkeypatch.setattr(module, "analyze_run", slow)
+    page.upload(ONE)
+
+    page.until_text("#headline", "is being found out")
+    page.until_drawn(4)
+    page.until_text("#uploads .lines", "Judging")
+    may_go_on.set()
+
+    page.until_text("#headline", "1 of them belongs on GPU:1")
+    page.until(lambda: page.find(".ag-row[row-id='2'] [col-id='verdict']"))
+    page.until(lambda: page.text("#uploads .lines") == "")
+
+
 def test_a_run_that_opens_slowly_says_how_far_it_is(page, monkeypatch):
     """What the server reads for the page is shown like an upload."""
     import placement_viz.dashboard.catalog as module

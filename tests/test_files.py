@@ -42,6 +42,15 @@ def names_by_step(run):
     ]
 
 
+def nameless(data):
+    """Return a zip with one file, the name of which has become its comment."""
+    entry = data.index(b"PK\x01\x02")
+    length, comment = slice(entry + 28, entry + 30), slice(entry + 32, entry + 34)
+    changed = bytearray(data)
+    changed[comment], changed[length] = data[length], data[comment]
+    return bytes(changed)
+
+
 PACKINGS = {
     "plain": bytes,
     "gzip": gzip.compress,
@@ -157,6 +166,7 @@ def test_a_name_of_a_hundred_megabytes_is_refused(field):
         (zipped(readme=b"hello"), "expected a trace among 1 file, found none; .*hello"),
         (zipped(inner=zipped(a=TRACE)), "found none; .*PK"),
         (zipped(a=TRACE)[:-30], "expected a zip, found damage"),
+        (nameless(zipped(a=TRACE)), "no file in it"),
     ],
 )
 def test_a_zip_without_a_trace_says_what_is_in_it(data, message):

@@ -17,7 +17,7 @@ import zipfile
 import flask
 import pytest
 
-from placement_viz import load_run
+from placement_viz import analyze_run, load_run
 from placement_viz.dashboard import create_app, readers, upload_routes
 from placement_viz.dashboard.catalog import Catalog, Limits
 from placement_viz.dashboard.progress import Meter
@@ -25,6 +25,7 @@ from placement_viz.dashboard.sessions import COOKIE, protect_server
 from placement_viz.dashboard.upload import SLICE_BYTES
 from placement_viz.dashboard.uploads import Uploads
 from placement_viz.parser import load_named
+from placement_viz.reports.sentences import headline
 from tests.builders import ROOT, TRACES
 
 ONE = (TRACES / "one_misplaced_gradient.json").read_bytes()
@@ -256,6 +257,64 @@ def test_a_broken_file_gives_one_line_with_its_name(server, data):
     assert key not in error
     assert server.catalog.listing(MINE).uploads == ()
     assert server.files() == []
+
+
+class Judge:
+    """Judging that waits until it may go on, or fails."""
+
+    def __init__(self, monkeypatch, error=None):
+        self.may_go_on = threading.Event()
+        self.error = error
+        monkeypatch.setattr(readers, "analyze_run", self.judge)
+
+    def judge(self, run):
+        """Judge as usual, once it may."""
+        assert self.may_go_on.wait(SECONDS)
+        if self.error:
+            raise self.error
+        return analyze_run(run)
+
+
+def test_a_run_can_be_looked_at_while_it_is_judged(server, monkeypatch):
+    """What ran is there at once; the verdicts take its place when they are known."""
+    judge = Judge(monkeypatch)
+    key = server.send("a.json", ONE)
+    label = server.until(key, "judging")["label"]
+
+    first = server.catalog.load(label, MINE)
+    assert first.run.trace.ops.height == 4
+    assert not first.is_judged
+    assert "being found out" in headline(first)
+    assert server.catalog.picture(label, MINE).ops["op_class"].unique().to_list() == [
+        "forward"
+    ]
+    judge.may_go_on.set()
+    server.until(key, "done")
+
+    assert server.catalog.load(label, MINE).is_judged
+    assert "misplaced" in server.catalog.picture(label, MINE).ops["op_class"]
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail"])
+def test_what_cannot_be_judged_is_gone(server, monkeypatch, end):
+    """Neither a cancelled nor a failed upload stays among the runs."""
+    error = ZeroDivisionError() if end == "fail" else None
+    judge = Judge(monkeypatch, error)
+    key = server.send("a.json", ONE)
+    server.until(key, "judging")
+    assert server.catalog.listing(MINE).uploads == ("a.json",)
+
+    if end == "cancel":
+        server.ask("DELETE", f"_uploads/{key}")
+        judge.may_go_on.set()
+    else:
+        judge.may_go_on.set()
+        server.until(key, "failed")
+
+    deadline = time.monotonic() + SECONDS
+    while server.catalog.listing(MINE).uploads:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_fault_of_ours_ends_no_reader(server, monkeypatch, caplog):

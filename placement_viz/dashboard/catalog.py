@@ -187,6 +187,23 @@ class Catalog:
             self._evict(uploads)
         return label
 
+    def judge(self, label: str, analysis: Analysis, session: str) -> None:
+        """Put the whole analysis of an upload in the place of the first look at it.
+
+        Nothing happens if the upload is gone meanwhile.
+        """
+        with self._lock:
+            uploads = self._uploads.get(session)
+            if uploads and label in uploads:
+                uploads[label] = analysis
+
+    def remove(self, label: str, session: str) -> None:
+        """Forget an upload, if it is there."""
+        with self._lock:
+            uploads = self._uploads.get(session)
+            if uploads and label in uploads:
+                del uploads[label]
+
     def _read_file(self, path: pathlib.Path, label: str, session: str) -> Analysis:
         with self._lock:
             reading = self._readings.setdefault(label, Reading(label))

@@ -83,7 +83,7 @@ def _memory() -> list[Any]:
             dcc.Store(id=name)
             for name in (ids.COMPARE_WINDOW, ids.GO, ids.OP, ids.OPENED, ids.PAIR)
         ),
-        *(dcc.Store(id=name) for name in (ids.RUN, ids.SHOWN, ids.THEME)),
+        *(dcc.Store(id=name) for name in (ids.JUDGED, ids.RUN, ids.SHOWN, ids.THEME)),
         *(dcc.Store(id=name) for name in (ids.VIEW, ids.WINDOW)),
     ]
 

@@ -50,6 +50,8 @@ def devices_panel(analysis: Analysis) -> html.Table:
 
 def fixes_panel(analysis: Analysis) -> html.Div:
     """Return what to change, or that there is nothing to change."""
+    if not analysis.is_judged:
+        return html.Div("Not known yet: the ops are being judged.")
     if not analysis.fixes:
         return html.Div("Nothing: no misplaced gradient op can be brought home.")
     return html.Div(
@@ -115,6 +117,9 @@ def op_panel(analysis: Analysis, op: int) -> list[Any]:
         gradient = judged.row(0, named=True)
         verdict, home = gradient["verdict"], gradient["expected_device"]
         facts = explain(gradient, devices)
+    elif not analysis.is_judged:
+        verdict, home = "forward", None
+        facts = {"Verdict": "Not judged yet: that is going on."}
     else:
         verdict, home = "forward", None
         facts = {"Verdict": "Not a gradient op: nothing says where it belongs."}

@@ -7,11 +7,12 @@ import contextlib
 import logging
 import threading
 
-from placement_viz import analyze_run
+from placement_viz.analysis import analyze_run, survey_run
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.progress import Clock, Meter
 from placement_viz.dashboard.upload import Phase, Upload
 from placement_viz.errors import PlacementVizError
+from placement_viz.model import Run
 from placement_viz.parser import load_named
 
 __all__ = ["Readers"]
@@ -103,14 +104,24 @@ class Readers:
             on_progress=tell,
             limit_bytes=self._catalog.limits.unpacked_bytes,
         )
+        label = self._catalog.add(upload.name, survey_run(run), upload.session)
+        try:
+            self._judge(upload, run, label)
+        except BaseException:
+            self._catalog.remove(label, upload.session)
+            raise
+
+    def _judge(self, upload: Upload, run: Run, label: str) -> None:
+        """Judge a run that can be looked at already."""
         with self._lock:
+            if upload.is_cancelled:
+                raise _CancelledError
             upload.remove_file()
+            upload.label = label
             upload.phase = Phase.JUDGING
-        if upload.is_cancelled:
-            raise _CancelledError
         analysis = analyze_run(run)
         with self._lock:
             if upload.is_cancelled:
                 raise _CancelledError
-            upload.label = self._catalog.add(upload.name, analysis, upload.session)
+            self._catalog.judge(label, analysis, upload.session)
             upload.phase = Phase.DONE

@@ -76,9 +76,11 @@ def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
     @app.callback(
         [Output(part, prop) for part, prop in ((ids.SHOWN, "data"), *_RUN_IDS)],
         Input(ids.RUN, "data"),
+        Input(ids.JUDGED, "data"),
         prevent_initial_call=True,
     )
-    def show_run(label: str | None) -> tuple[Any, ...]:
+    def show_run(label: str | None, judged: list[str] | None) -> tuple[Any, ...]:
+        _check_news(label, judged)
         nothing = [no_update] * len(_RUN_IDS)
         if not label:
             return None, *nothing
@@ -93,12 +95,25 @@ def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
         Output(ids.DETAILS, "children"),
         Input(ids.OP, "data"),
         Input(ids.SHOWN, "data"),
+        Input(ids.JUDGED, "data"),
         prevent_initial_call=True,
     )
-    def show_op(op: int | None, label: str | None) -> Any:
+    def show_op(op: int | None, label: str | None, judged: list[str] | None) -> Any:
+        _check_news(label, judged)
         if not label:
             raise PreventUpdate
         return op_answer(catalog.load(label, session_id()), op)
+
+
+def _check_news(label: str | None, judged: list[str] | None) -> None:
+    """Do nothing when another run than the one that is shown has been judged.
+
+    Raises:
+        PreventUpdate: That is so.
+    """
+    is_news_of_judge = dash.callback_context.triggered_id == ids.JUDGED
+    if is_news_of_judge and label not in (judged or ()):
+        raise PreventUpdate
 
 
 def _add_timeline(app: dash.Dash, catalog: Catalog) -> None:
@@ -106,9 +121,13 @@ def _add_timeline(app: dash.Dash, catalog: Catalog) -> None:
         Output(ids.TIMELINE, "figure"),
         Input(ids.SHOWN, "data"),
         Input(ids.THEME, "data"),
+        Input(ids.JUDGED, "data"),
         prevent_initial_call=True,
     )
-    def frame_timeline(label: str | None, theme: str | None) -> Any:
+    def frame_timeline(
+        label: str | None, theme: str | None, judged: list[str] | None
+    ) -> Any:
+        _check_news(label, judged)
         if not label or not theme:
             raise PreventUpdate
         return timeline_frame(catalog.load(label, session_id()), look_named(theme))

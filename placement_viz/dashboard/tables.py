@@ -78,6 +78,8 @@ def gradient_rows(analysis: Analysis, max_rows: int = MAX_ROWS) -> list[dict[str
 
 def gradient_caption(analysis: Analysis, max_rows: int = MAX_ROWS) -> str:
     """Return how many gradient ops there are, and how many rows are left out."""
+    if not analysis.is_judged:
+        return "being judged"
     n = analysis.colocation.gradients.height
     caption = format_count(n, "gradient op")
     if n > max_rows:

@@ -51,12 +51,13 @@ def timeline_frame(analysis: Analysis, look: Look = LIGHT) -> go.Figure:
 
     ``meta`` holds what the page needs to draw them: ``whole`` (first and last moment,
     in microseconds), the heights of the lines of each run in ``sources``, from top to
-    bottom, and the colours.
+    bottom, the colours, and whether the ops are judged.
     """
     rows = place_rows(analysis.run.trace)
     figure = go.Figure()
     dress_figure(figure, [rows], look)
     frame_figure(figure, [rows], whole_window(analysis.run.trace.span_us), look)
+    figure.update_layout(meta={**figure.layout.meta, "is_judged": analysis.is_judged})
     return figure
 
 

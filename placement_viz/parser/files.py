@@ -234,7 +234,8 @@ def natural_order(name: str) -> list[tuple[int, str]]:
 def _is_of_use(member: zipfile.ZipInfo) -> bool:
     parts = pathlib.PurePosixPath(member.filename).parts
     is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
-    return not (member.is_dir() or is_hidden)
+    # Not is_dir(), which a member without a name breaks.
+    return bool(parts) and not (member.filename.endswith("/") or is_hidden)
 
 
 def _reader_of(

@@ -64,6 +64,10 @@ def headline(analysis: Analysis) -> str:
     devices = analysis.run.trace.devices
     gradients = analysis.colocation.gradients
     summary = analysis.colocation.summary
+    if not analysis.is_judged:
+        ops = format_count(analysis.run.trace.ops.height, "op")
+        on = format_count(len(devices), "device")
+        return f"{ops} on {on}; which gradients are misplaced is being found out."
     if not analysis.run.trace.is_placed:
         return times_sentence(analysis)
     if not summary.gradient_ops:

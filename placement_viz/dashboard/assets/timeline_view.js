@@ -47,7 +47,9 @@
       const plot = this.plot;
       if (!plot || !plot._fullLayout || !plot.layout.meta) return;
       const meta = plot.layout.meta;
-      const isNew = runs.join("\n") !== this.sources.map((s) => s.run).join("\n");
+      const isOther = runs.join("\n") !== this.sources.map((s) => s.run).join("\n");
+      // The same run has other colours once it is judged.
+      const isNew = isOther || this.meta.is_judged !== meta.is_judged;
       this.meta = meta;
       this.whole = meta.whole;
       if (isNew) {
@@ -56,7 +58,7 @@
         this.links = this.span = this.found = this.mapData = null;
         this.drawMap();
       }
-      if (isNew || !this.window) this.window = (window || this.whole).slice();
+      if (isOther || !this.window) this.window = (window || this.whole).slice();
       this.measure();
       this.look = makeLook(meta, this.canvas.getContext("2d"));
       this.refresh();

@@ -291,6 +291,11 @@
     async follow(state) {
       for (;;) {
         this.line.show(state);
+        if (state.phase === "judging" && this.isAlone && !this.isShown) {
+          // What ran can be looked at while it is judged.
+          this.isShown = true;
+          setProps("opened", { data: [state.label] });
+        }
         if (state.phase === "done") return state.label;
         if (state.phase === "failed") throw new Failed(state.error);
         await wait(POLL_MS);
@@ -303,6 +308,7 @@
         try {
           const state = await this.send();
           this.isSent = true;
+          performance.mark("placement:sent");
           onSent();
           return await this.follow(state);
         } catch (error) {
@@ -354,6 +360,7 @@
       else uploads.push(new Upload(file));
     }
     uploads.forEach((upload) => active.add(upload));
+    uploads.forEach((upload) => (upload.isAlone = uploads.length === 1));
     const ends = [];
     for (const upload of uploads) {
       await new Promise((next) => ends.push(upload.run(next)));
@@ -361,7 +368,8 @@
     const opened = await Promise.all(ends);
     const labels = opened.filter((label, i) => label !== null && !uploads[i].isCancelled);
     uploads.filter((each) => each.line.phase === "done").forEach((each) => each.line.remove());
-    if (labels.length) setProps("opened", { data: labels });
+    if (uploads.some((each) => each.isShown)) setProps("judged", { data: labels });
+    else if (labels.length) setProps("opened", { data: labels });
   }
 
   // ---- what the server reads itself ---------------------------------------
