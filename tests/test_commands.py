@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import subprocess
 import sys
 
@@ -55,6 +56,29 @@ def test_json_into_a_file_leaves_the_text_on_the_terminal(auto, capsys, tmp_path
     assert json.loads(target.read_text())["schema"] == 1
     assert "belongs on CPU:1" in capsys.readouterr().out
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_what_is_no_file_is_written_into_and_never_replaced(auto, tmp_path):
+    """A pipe gets the result and stays a pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+
+    assert main(["analyze", str(auto), "--json", str(pipe)]) == 0
+    output, _ = reader.communicate(timeout=60)
+    assert json.loads(output)["schema"] == 1
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_a_link(auto, tmp_path):
+    """The file that it points to gets the result."""
+    (tmp_path / "results").mkdir()
+    link, target = tmp_path / "latest.json", tmp_path / "results" / "result.json"
+    link.symlink_to(target)
+
+    assert main(["analyze", str(auto), "--json", str(link)]) == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["schema"] == 1
 
 
 def test_a_page_and_a_table_are_written_at_once(auto, tmp_path):

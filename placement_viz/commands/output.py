@@ -17,7 +17,8 @@ _STANDARD_OUTPUT = "-"
 def write_text(destination: str, text: str) -> None:
     """Write ``text`` to the file ``destination``, or to standard output for ``-``.
 
-    The file appears whole or not at all.
+    A file appears whole or not at all. What is no file, such as ``/dev/null`` or a
+    pipe, is written into and never replaced; a link stays a link.
 
     Raises:
         PlacementVizError: The file cannot be written.
@@ -28,6 +29,11 @@ def write_text(destination: str, text: str) -> None:
         return
     path = pathlib.Path(destination)
     try:
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        path = path.resolve()
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
