@@ -222,6 +222,33 @@ def test_two_runs_are_compared_and_swapped(page):
     page.until_text("#compare", "misplaced gradient ops 0 → 1")
 
 
+PAIR = "window.placementTimeline.of('compare-timeline')"
+
+
+def test_an_op_lights_up_in_both_runs_and_they_are_aligned(page):
+    """A row chooses its op in both runs, and the runs can be moved until they meet."""
+    query = "?view=compare&baseline=one_misplaced_gradient&candidate="
+    page.open(query + "same_step_colocated")
+    page.until(lambda: page.find("#moves-table .ag-row [col-id='to_device']")).click()
+
+    page.until(lambda: page.script(f"return {PAIR}.chosen.length") == 2)
+    page.until(
+        lambda: (
+            "→" in page.text("#compare .timeline-status")
+            and "misplaced → colocated" in page.text("#compare .timeline-status")
+        )
+    )
+    starts = f"return {PAIR}.chosen.map(mark => {PAIR}.at(mark).x0)"
+    page.script(f"{PAIR}.shiftTo(7)")
+    left, right = page.script(starts)
+    assert left != right
+
+    page.find(".align-chosen").click()
+    page.until(lambda: len({round(x, 3) for x in page.script(starts)}) == 1)
+    page.find(".align-starts").click()
+    page.until(lambda: page.script(f"return {PAIR}.sources[1].shift") == 0)
+
+
 def test_two_files_dropped_together_are_compared(page):
     """Two uploads at once open the comparison."""
     page.upload(ONE, MENDED)

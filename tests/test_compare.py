@@ -1,4 +1,9 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from placement_viz import compare_runs
+from placement_viz.analysis.compare import CHANGES
+from placement_viz.reports.sentences import comparison_headline
 from tests.builders import device, op, run
 
 FORWARD = op("mm", on="CPU:1")
@@ -77,3 +82,55 @@ def test_a_run_against_itself_shows_no_difference():
     assert comparison.only_baseline.is_empty()
     assert comparison.only_candidate.is_empty()
     assert comparison.matched_ops == 4
+
+
+op_specs = st.lists(
+    st.tuples(
+        st.sampled_from(["mm", "gradients/mm_grad/A", "gradients/mm_grad/B", "x", "y"]),
+        st.sampled_from(["CPU:0", "CPU:1", "CPU:2"]),
+        st.integers(0, 50),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def of(specs):
+    """Return a run of ops given by name, device and duration, in that order."""
+    return run(
+        *(
+            op(name, on=on, start_us=number, duration_us=us)
+            for number, (name, on, us) in enumerate(specs)
+        )
+    )
+
+
+@given(op_specs, op_specs)
+def test_every_op_is_paired_or_new_or_gone(before, after):
+    """Nothing is counted twice, and the kinds of change add up in ops and in time."""
+    comparison = compare_runs(of(before), of(after))
+    pairs, changes = comparison.pairs, {c.kind: c for c in comparison.changes}
+
+    assert tuple(changes) == CHANGES
+    for side, specs, only in (
+        ("baseline", before, "gone"),
+        ("candidate", after, "new"),
+    ):
+        assert pairs[f"{side}_op"].n_unique() == pairs.height
+        assert pairs.height + changes[only].ops == len(specs)
+    moved = [changes[kind] for kind in CHANGES if kind not in {"gone", "new"}]
+    assert sum(change.ops for change in moved) == comparison.moves.height
+    assert sum(c.baseline_us for c in moved) == comparison.moves["baseline_us"].sum()
+    assert sum(c.candidate_us for c in moved) == comparison.moves["candidate_us"].sum()
+
+
+@given(op_specs)
+def test_no_run_differs_from_itself(specs):
+    """Every op is paired with itself, and the sentence says that nothing changed."""
+    comparison = compare_runs(of(specs), of(specs))
+
+    assert all(change.ops == 0 for change in comparison.changes)
+    assert comparison.pairs["baseline_op"].equals(
+        comparison.pairs["candidate_op"].rename("baseline_op")
+    )
+    assert comparison_headline(comparison).startswith("No op moved, none is new and")

@@ -9,6 +9,7 @@ Ops that share a key are matched in the order in which they started.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import polars as pl
 
@@ -16,7 +17,14 @@ from placement_viz.analysis.colocation import Colocation
 from placement_viz.analysis.usage import DeviceUsage
 from placement_viz.model import Run, Trace
 
-__all__ = ["MOVES_SCHEMA", "Comparison", "Side", "compare_analyses"]
+__all__ = [
+    "CHANGES",
+    "MOVES_SCHEMA",
+    "Change",
+    "Comparison",
+    "Side",
+    "compare_analyses",
+]
 
 #: Columns of :attr:`Comparison.moves`, one row for each op that changed its device.
 #:
@@ -43,6 +51,28 @@ MOVES_SCHEMA = pl.Schema(
         "candidate_op": pl.UInt32,
     }
 )
+
+
+#: Kinds of change, those first that a person hopes for.
+CHANGES = ("fixed", "residual", "broken", "collateral", "gone", "new")
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """Ops that changed alike.
+
+    Attributes:
+        kind: As in :data:`MOVES_SCHEMA`, or ``gone`` and ``new`` for what only the
+            baseline or only the candidate has.
+        ops: How many there are.
+        baseline_us: Sum of their durations before.
+        candidate_us: The same after.
+    """
+
+    kind: str
+    ops: int
+    baseline_us: int
+    candidate_us: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,7 +104,8 @@ class Comparison:
         candidate: The run after.
         moves: Ops on another device, with the columns of :data:`MOVES_SCHEMA`, most
             time in the baseline first.
-        matched_ops: Number of ops that both runs have.
+        pairs: ``baseline_op`` and ``candidate_op``, positions of the ops that both runs
+            have, in the order of the baseline.
         only_baseline: ``name``, ``op_type``, ``device``, ``duration_us`` of ops that
             only the baseline has, longest first.
         only_candidate: The same of the candidate.
@@ -83,9 +114,35 @@ class Comparison:
     baseline: Side
     candidate: Side
     moves: pl.DataFrame
-    matched_ops: int
+    pairs: pl.DataFrame
     only_baseline: pl.DataFrame
     only_candidate: pl.DataFrame
+
+    @property
+    def matched_ops(self) -> int:
+        """Return the number of ops that both runs have."""
+        return self.pairs.height
+
+    @functools.cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Return what changed, kind by kind, in the order of :data:`CHANGES`."""
+        kinds = {
+            kind: (n, before_us, after_us)
+            for kind, n, before_us, after_us in self.moves.group_by("kind")
+            .agg(
+                pl.len(),
+                pl.col("baseline_us").sum(),
+                pl.col("candidate_us").sum(),
+            )
+            .iter_rows()
+        }
+        gone_us, new_us = (
+            int(table["duration_us"].sum())
+            for table in (self.only_baseline, self.only_candidate)
+        )
+        kinds["gone"] = (self.only_baseline.height, gone_us, 0)
+        kinds["new"] = (self.only_candidate.height, 0, new_us)
+        return tuple(Change(kind, *kinds.get(kind, (0, 0, 0))) for kind in CHANGES)
 
     @property
     def is_placed(self) -> bool:
@@ -116,7 +173,7 @@ def compare_analyses(baseline: _Parts, candidate: _Parts) -> Comparison:
         baseline=before,
         candidate=after,
         moves=_moves(matched),
-        matched_ops=matched.height,
+        pairs=matched.select(baseline_op="op", candidate_op="op_after"),
         only_baseline=_only(left, right),
         only_candidate=_only(right, left),
     )

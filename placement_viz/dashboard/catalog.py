@@ -14,7 +14,8 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 
-from placement_viz import Analysis, analyze_run, load_run
+from placement_viz import Analysis, analyze_run, compare_runs, load_run
+from placement_viz.analysis import Comparison
 from placement_viz.dashboard.pictures import Picture
 from placement_viz.dashboard.progress import Meter
 from placement_viz.errors import UnknownNameError
@@ -62,6 +63,9 @@ class Listing:
         """Return all labels."""
         return (*self.uploads, *self.opened, *self.samples)
 
+
+#: Comparisons that are kept; each holds on to two runs.
+_MOST_COMPARISONS = 3
 
 _Uploads = collections.OrderedDict[str, Analysis]
 
@@ -120,6 +124,9 @@ class Catalog:
         self._pictures: weakref.WeakKeyDictionary[Analysis, Picture] = (
             weakref.WeakKeyDictionary()
         )
+        self._comparisons: collections.OrderedDict[
+            tuple[Analysis, Analysis], Comparison
+        ] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def listing(self, session: str) -> Listing:
@@ -163,6 +170,24 @@ class Catalog:
         found = self._pictures.get(analysis)
         if found is None:
             found = self._pictures.setdefault(analysis, Picture(analysis))
+        return found
+
+    def comparison(self, baseline: str, candidate: str, session: str) -> Comparison:
+        """Return what moved between two runs; the last few are kept.
+
+        Raises:
+            UnknownNameError: The session has no such run.
+            TraceError: The file behind a label cannot be used.
+        """
+        pair = self.load(baseline, session), self.load(candidate, session)
+        with self._lock:
+            found = self._comparisons.pop(pair, None)
+        if found is None:
+            found = compare_runs(*pair)
+        with self._lock:
+            self._comparisons[pair] = found
+            while len(self._comparisons) > _MOST_COMPARISONS:
+                self._comparisons.popitem(last=False)
         return found
 
     def readings(self, session: str) -> tuple[Reading, ...]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, html
+from dash import Input, Output, dcc, html
 from dash.exceptions import PreventUpdate
 
-from placement_viz.analysis import Comparison, compare_runs
+from placement_viz.analysis import Comparison
 from placement_viz.dashboard import differences, ids, tables
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import (
     card,
-    legend_labels,
+    legend_options,
     look_named,
     say,
     timeline_place,
 )
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
-from placement_viz.figures import Look, comparison_frame
+from placement_viz.figures import Look, OpClass, comparison_frame
 from placement_viz.reports.sentences import comparison_headline
 from placement_viz.units import format_count
 
@@ -41,6 +41,7 @@ COMPARISON_IDS = (
     (ids.MOVES_CAPTION, "children"),
     (ids.MOVES_TABLE, "rowData"),
     (ids.COMPARE_DEVICES, "children"),
+    (ids.COMPARE_CHANGES, "children"),
     (ids.COMPARE_ONLY, "children"),
 )
 
@@ -50,7 +51,21 @@ def comparison_shell() -> html.Div:
     timelines = card(
         [
             html.H3("Both timelines, aligned at their first op"),
-            html.Div(legend_labels(), className="legend"),
+            html.Div(
+                [
+                    html.Button("Align starts", className="quiet align-starts"),
+                    html.Button("Align chosen op", className="quiet align-chosen"),
+                    html.Span(className="muted shift"),
+                ],
+                className="aligning",
+            ),
+            dcc.Checklist(
+                id=ids.COMPARE_LEGEND,
+                options=legend_options(),
+                value=[op_class.value for op_class in OpClass],
+                inline=True,
+                className="legend",
+            ),
         ],
         *timeline_place(ids.COMPARE_TIMELINE),
     )
@@ -64,6 +79,9 @@ def comparison_shell() -> html.Div:
     devices = card(
         [html.H3("Devices")], html.Div(id=ids.COMPARE_DEVICES, className="scroll")
     )
+    changes = card(
+        [html.H3("What changed")], html.Div(id=ids.COMPARE_CHANGES, className="scroll")
+    )
     only = card([html.H3("Ops of one run only")], html.Div(id=ids.COMPARE_ONLY))
     return html.Div(
         [
@@ -72,7 +90,7 @@ def comparison_shell() -> html.Div:
             html.Div(id=ids.COMPARE_FACTS),
             timelines,
             html.Div(
-                [moves, html.Div([devices, only], className="stack")],
+                [moves, html.Div([changes, devices, only], className="stack")],
                 className="columns",
             ),
         ],
@@ -97,6 +115,7 @@ def comparison_parts(comparison: Comparison, look: Look) -> tuple[Any, ...]:
         f"{moved}; listed: {len(rows):,}, the longest" if left_out else moved,
         rows,
         differences.devices_change_panel(comparison),
+        differences.changes_panel(comparison),
         [
             differences.only_panel("Before", comparison.only_baseline, devices),
             differences.only_panel("After", comparison.only_candidate, devices),
@@ -106,13 +125,6 @@ def comparison_parts(comparison: Comparison, look: Look) -> tuple[Any, ...]:
 
 def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
     """Connect the comparison with the runs of ``catalog``."""
-
-    def compare(pair: dict[str, str]) -> Comparison:
-        session = session_id()
-        return compare_runs(
-            catalog.load(pair["baseline"], session),
-            catalog.load(pair["candidate"], session),
-        )
 
     @app.callback(
         [Output(part, prop) for part, prop in COMPARISON_IDS],
@@ -124,7 +136,9 @@ def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
         if not pair or not theme:
             raise PreventUpdate
         try:
-            comparison = compare(pair)
+            comparison = catalog.comparison(
+                pair["baseline"], pair["candidate"], session_id()
+            )
         except PlacementVizError as error:
             say(error)
             raise PreventUpdate from error

@@ -11,12 +11,26 @@ from placement_viz.dashboard.panels import fact_list, plain_table
 from placement_viz.names import short_device
 from placement_viz.units import format_count, format_us
 
-__all__ = ["devices_change_panel", "doubt", "only_panel", "steps_panel"]
+__all__ = [
+    "changes_panel",
+    "devices_change_panel",
+    "doubt",
+    "only_panel",
+    "steps_panel",
+]
 
 #: How many of the ops that only one run has are listed.
 _MAX_ONLY = 200
 # Two steps of one program share most ops, even when the gradients were rebuilt.
 _LEAST_SHARED = 0.2
+_MEANINGS = {
+    "fixed": "misplaced before, at home now",
+    "residual": "moved and still misplaced",
+    "broken": "misplaced since it moved",
+    "collateral": "moved without having been misplaced",
+    "gone": "only before",
+    "new": "only after",
+}
 
 
 def devices_change_panel(comparison: Comparison) -> html.Table:
@@ -39,6 +53,22 @@ def devices_change_panel(comparison: Comparison) -> html.Table:
             )
         )
     return plain_table(("Device", "Busy", "Change", "Busy with misplaced"), rows)
+
+
+def changes_panel(comparison: Comparison) -> html.Table:
+    """Return a table of what changed, kind by kind."""
+    return plain_table(
+        ("Kind", "Ops", "Time before", "Time after"),
+        (
+            (
+                html.Th([change.kind, html.Small(_MEANINGS[change.kind])], scope="row"),
+                f"{change.ops:,}",
+                format_us(change.baseline_us) if change.kind != "new" else "–",
+                format_us(change.candidate_us) if change.kind != "gone" else "–",
+            )
+            for change in comparison.changes
+        ),
+    )
 
 
 def steps_panel(comparison: Comparison) -> html.Dl:

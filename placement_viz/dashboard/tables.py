@@ -113,9 +113,8 @@ def move_rows(comparison: Comparison, max_rows: int = MAX_ROWS) -> list[dict[str
         comparison.moves.head(max_rows)
         .with_columns(
             pl.col("from_device", "to_device").replace(names),
-            pl.col("baseline_op").cast(pl.String),
+            pl.col("baseline_op", "candidate_op").cast(pl.String),
         )
-        .drop("candidate_op")
         .to_dicts()
     )
 

@@ -47,6 +47,19 @@ def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
     def add(name: str, answer: Callable[[Picture], object]) -> None:
         routes.add_url_rule(f"/{name}", name, lambda: _json(answer(picture())))
 
+    def twin() -> flask.Response:
+        """Return the op of the other run of a comparison that does the same."""
+        query, session = flask.request.args, session_id()
+        labels = query.get("baseline", ""), query.get("candidate", "")
+        side = int(_whole("side") != 0)
+        pairs = catalog.comparison(labels[0], labels[1], session).pairs
+        columns = ("baseline_op", "candidate_op")
+        found = pairs.filter(pl.col(columns[side]) == _whole("op"))
+        other = found[columns[1 - side]].to_list()
+        picture = catalog.picture(labels[1 - side], session)
+        return _json(_told(picture, other[0] if other else None))
+
+    routes.add_url_rule("/twin", "twin", twin)
     for name, answer in _ANSWERS.items():
         add(name, answer)
     routes.add_url_rule("/window", "window", lambda: _window(picture()))

@@ -80,6 +80,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
         "matched_ops": comparison.matched_ops,
         "moves": comparison.moves.to_dicts(),
         "moves_by_kind": {row["kind"]: row for row in kinds.sort("kind").to_dicts()},
+        "changes": [dataclasses.asdict(change) for change in comparison.changes],
         "only_baseline": comparison.only_baseline.to_dicts(),
         "only_candidate": comparison.only_candidate.to_dicts(),
     }

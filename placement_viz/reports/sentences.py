@@ -100,6 +100,9 @@ def comparison_headline(comparison: Comparison) -> str:
             f"runs; step {step}."
         )
     left, right = before.colocation.summary, after.colocation.summary
+    if not any(change.ops for change in comparison.changes):
+        ops = format_count(comparison.matched_ops, "op")
+        return f"No op moved, none is new and none gone, of {ops}; step {step}."
     moved = format_count(comparison.moves.height, "op")
     return (
         f"{moved} moved; misplaced gradient ops {left.misplaced_ops} → "

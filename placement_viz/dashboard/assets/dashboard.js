@@ -7,6 +7,7 @@
   const setProps = (id, props) => window.dash_clientside.set_props(id, props);
   const say = (text) => setProps("message", { children: text });
   const timeline = (id) => window.placementTimeline.of(id || "timeline");
+  const CLASSES = ["tracer", "forward", "colocated", "exempt", "unknown", "misplaced"];
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   // ---- address ------------------------------------------------------------
@@ -248,9 +249,19 @@
     },
 
     showClasses(classes, choices) {
-      const all = ["tracer", "forward", "colocated", "exempt", "unknown", "misplaced"];
-      timeline().hidden = all.filter((name) => !classes.includes(name));
+      timeline().hidden = CLASSES.filter((name) => !classes.includes(name));
       timeline().refresh();
+    },
+
+    showComparedClasses(classes) {
+      const view = timeline("compare-timeline");
+      view.hidden = CLASSES.filter((name) => !classes.includes(name));
+      view.refresh();
+    },
+
+    chooseMove(rows) {
+      if (!rows || !rows.length) return;
+      timeline("compare-timeline").choose(Number(rows[0].baseline_op), 0);
     },
 
     outline(op) {

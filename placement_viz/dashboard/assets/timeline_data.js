@@ -50,10 +50,13 @@
       this.wanted = null;
       this.isBusy = false;
       this.told = new Map();
+      // How much later this run is drawn than it ran, for two that are compared.
+      this.shift = 0;
     }
 
     want(window, pixels, hidden) {
-      const wanted = { window: window.slice(), pixels, hidden: hidden.join(",") };
+      const shift = this.shift;
+      const wanted = { window: window.slice(), pixels, shift, hidden: hidden.join(",") };
       const key = JSON.stringify(wanted);
       if (key === this.key) return;
       this.key = key;
@@ -64,9 +67,9 @@
     async fetch() {
       this.isBusy = true;
       while (this.wanted) {
-        const { window, pixels, hidden } = this.wanted;
+        const { window, pixels, hidden, shift } = this.wanted;
         this.wanted = null;
-        const query = { run: this.run, from: window[0], to: window[1], px: pixels, hide: hidden };
+        const query = { run: this.run, from: window[0] - shift, to: window[1] - shift, px: pixels, hide: hidden };
         const answer = await fetch(address("window", query)).catch(() => null);
         if (!answer || !answer.ok) {
           this.key = null;

@@ -14,6 +14,7 @@
     ["[ ]", "misplaced op before, after"],
     ["f", "forward op of the chosen op"],
     ["i", "arrows from its inputs and to its consumers"],
+    [", .", "compared runs: the second earlier, later"],
     ["/", "search names and types (a regular expression)"],
     ["n N", "next and previous of what was found"],
     ["Esc", "forget measure, arrows and help"],
@@ -38,6 +39,8 @@
     i: (t) => t.showLinks(),
     "[": (t) => t.beside(-1),
     "]": (t) => t.beside(1),
+    ",": (t) => t.shiftBy(-1),
+    ".": (t) => t.shiftBy(1),
     n: (t) => t.stepFound(1),
     N: (t) => t.stepFound(-1),
     "/": (t) => t.openSearch(),
@@ -47,6 +50,7 @@
 
   window.placementTimeline.hands = {
     listen() {
+      this.listenToPair();
       this.pointers = new Map();
       this.canvas.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
       this.canvas.addEventListener("pointerdown", (e) => this.onDown(e));

@@ -7,7 +7,7 @@
 (function () {
   "use strict";
 
-  const { Source, draw, hands, makeLook, formatLength } = window.placementTimeline;
+  const { Source, draw, hands, makeLook, formatLength, pair } = window.placementTimeline;
   const SMALLEST_US = 2;
   const TIP_DELAY_MS = 60;
 
@@ -141,9 +141,9 @@
       context.beginPath();
       context.rect(area.left - 3, area.top - 3, area.width + 6, area.height + 6);
       context.clip();
-      (this.links || []).forEach(([from, to]) => {
+      (this.links || []).forEach(([from, to, isMove]) => {
         const [a, b] = [this.at(from), this.at(to)];
-        draw.arrow(look, a.x1, a.y, b.x0, b.y, look.text);
+        draw.arrow(look, isMove ? a.x0 : a.x1, a.y, b.x0, b.y, look.text);
       });
       this.chosen.forEach((mark) => {
         const { x0, x1, y } = this.at(mark);
@@ -160,7 +160,8 @@
     // Where an op is drawn: `mark` is what the server tells of it, and its source.
     at({ source, told }) {
       const y = this.tops[source][told.line];
-      return { x0: this.x(told.start_us), x1: this.x(told.start_us + told.duration_us), y };
+      const start = told.start_us + this.sources[source].shift;
+      return { x0: this.x(start), x1: this.x(start + told.duration_us), y };
     }
 
     tell() {
@@ -269,8 +270,9 @@
     }
 
     // Shows an op, and brings it into the window.
-    reveal(told) {
-      const [from, to] = [told.start_us, told.start_us + told.duration_us];
+    reveal(told, shift) {
+      const from = told.start_us + (shift || 0);
+      const to = from + told.duration_us;
       if (from >= this.window[0] && to <= this.window[1]) {
         this.redraw();
         return;
@@ -293,15 +295,8 @@
       const told = await source.op(op);
       if (!told || told.error) return;
       this.chosen = [{ source: index || 0, told }];
-      this.reveal(told);
-      const other = this.sources[1 - (index || 0)];
-      if (!other) return;
-      // The same op of the other run lights up too.
-      const twin = await other.ask("named", { name: told.name });
-      if (twin && this.chosen[0] && this.chosen[0].told === told) {
-        this.chosen.push({ source: 1 - (index || 0), told: twin });
-        this.redraw();
-      }
+      this.reveal(told, source.shift);
+      if (this.sources.length === 2) await this.chooseTwin(index || 0, told);
     }
 
     // The segment under a point, the misplaced first.
@@ -369,7 +364,7 @@
         return told && !told.error ? [told.name, ...told.told] : null;
       }
       const query = { from: under.from, to: under.to, first: under.line, last: under.line };
-      const sums = await source.ask("sums", query);
+      const sums = await source.ask("sums", this.shifted(source, query));
       if (!sums || sums.error) return null;
       const types = sums.by_type.slice(0, 3).map(([type, n]) => `${n} ${type}`);
       return [
@@ -412,7 +407,7 @@
     async beside(step) {
       const mark = this.chosen[0];
       const index = mark ? mark.source : 0;
-      const at = (this.window[0] + this.window[1]) / 2;
+      const at = (this.window[0] + this.window[1]) / 2 - this.sources[index].shift;
       const query = { step, at, op: mark ? mark.told.op : -1 };
       this.go(await this.sources[index].ask("beside", query), index, "no misplaced op that way");
     }
@@ -498,7 +493,8 @@
         .filter(({ y }) => y + this.lineHeight / 2 >= span.top && y - this.lineHeight / 2 <= span.bottom)
         .map(({ line }) => line);
       const query = { from: span.from, to: span.to, first: lines[0], last: lines[lines.length - 1] };
-      const sums = await this.sources[index].ask("sums", query);
+      const source = this.sources[index];
+      const sums = await source.ask("sums", this.shifted(source, query));
       if (!sums || sums.error || span !== this.span) return;
       const parts = sums.by_class.map(([kind, n, us]) => `${n} ${kind} ${formatLength(us)}`);
       const types = sums.by_type.slice(0, 5).map(([type, n, us]) => `${type} ×${n} ${formatLength(us)}`);
@@ -513,7 +509,8 @@
       if (this.span) {
         this.moveTo([this.span.from, this.span.to]);
       } else if (mark) {
-        const { start_us: from, duration_us: length } = mark.told;
+        const { start_us: start, duration_us: length } = mark.told;
+        const from = start + this.sources[mark.source].shift;
         const air = Math.max(length, SMALLEST_US) * 0.5;
         this.moveTo([from - air, from + length + air]);
       } else {
@@ -527,7 +524,7 @@
     }
   }
 
-  Object.assign(Timeline.prototype, hands);
+  Object.assign(Timeline.prototype, hands, pair);
 
   // One for each place that holds a timeline, made when it is first asked for.
   const made = {};
