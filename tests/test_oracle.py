@@ -43,19 +43,33 @@ def test_a_timeline_alone_is_not_made_to_say_what_it_cannot_know(totals):
     assert totals["timeline"].share(Mark.RIGHT) >= 0.95
 
 
-def test_the_rules_for_timelines_hold_for_models_they_were_not_made_after():
-    """What is read from names and devices is no habit of the oracle's own models."""
+@pytest.fixture(scope="module")
+def unseen():
+    """Return the samples of models that no rule was made after."""
     pytest.importorskip("tensorflow")
     from tests.oracle.models import UNSEEN
     from tests.oracle.recording import record_sample
+
+    return [record_sample(name, model) for name, model in UNSEEN.items()]
+
+
+def test_the_rules_for_timelines_hold_for_models_they_were_not_made_after(unseen):
+    """What is read from names and devices is no habit of the oracle's own models."""
     from tests.oracle.scoring import LIMITS, Mark, add_scores, score
 
-    total = add_scores(
-        score(record_sample(name, model), "timeline") for name, model in UNSEEN.items()
-    )
+    total = add_scores(score(sample, "timeline") for sample in unseen)
 
     assert total.share(Mark.WRONG) <= LIMITS["timeline"].wrong
     assert total.share(Mark.RIGHT) >= 0.97
+
+
+def test_the_replay_holds_for_models_that_it_was_not_made_after(unseen):
+    """With the graph the limits are kept for them too."""
+    from tests.oracle.scoring import LIMITS, add_scores, score
+
+    total = add_scores(score(sample, "run file") for sample in unseen)
+
+    assert total.keeps(LIMITS["run file"])
 
 
 def test_a_colocated_run_has_nothing_to_fix(recorded):

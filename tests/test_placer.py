@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +6,7 @@ from hypothesis import strategies as st
 from placement_viz.analysis.placer import PlacerNode, place
 from tests.builders import device
 
+FOUR_CPUS = tuple(f"CPU:{number}" for number in range(4))
 DEVICES = ("CPU:0", "CPU:1", "GPU:0", "GPU:1", "GPU:2")
 
 
@@ -27,6 +29,35 @@ def placed(*nodes, devices=DEVICES):
     """Return node to the short name of the device it is placed on."""
     found = place(nodes, map(device, devices))
     return {name: where.rpartition("/device:")[2] for name, where in found.items()}
+
+
+def test_what_waits_for_a_later_node_is_placed_after_it():
+    """In a loop nodes are made to wait; who comes last decides where a group goes.
+
+    Both members of the group of ``a`` ask for a device. The second one drops the
+    number, the third sets it again: in the order of creation that is ``c``.
+    """
+    loop = (
+        asks("way in", op="Const"),
+        asks("entrance", op="Merge", after=["way in", "round"]),
+        asks("round", op="NextIteration", after=["entrance"]),
+    )
+    a, b, c = (
+        asks(name, f"CPU:{number}", after=["entrance"], groups=("a",))
+        for name, number in (("a", 0), ("b", 1), ("c", 2))
+    )
+    waiting = msgspec.structs.replace(b, after=("c",))
+
+    assert placed(*loop, a, b, c, devices=FOUR_CPUS)["a"] == "CPU:2"
+    assert placed(*loop, a, waiting, c, devices=FOUR_CPUS)["a"] == "CPU:1"
+
+
+def test_nodes_that_wait_for_each_other_are_placed_all_the_same():
+    """A damaged graph loses no node."""
+    circle = [asks("x", "CPU:1", after=["y"]), asks("y", after=["x"])]
+    loop = asks("round", op="NextIteration", after=["x"])
+
+    assert set(placed(*circle, loop)) == {"x", "y", "round"}
 
 
 def test_a_request_is_honoured():

@@ -23,6 +23,7 @@ Source:
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
@@ -32,6 +33,8 @@ from placement_viz.analysis.device_requests import ANYWHERE, Request, request_of
 
 __all__ = ["FUNCTION_CALLS", "PlacerNode", "place"]
 
+_NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
+_MERGES = frozenset({"Merge", "RefMerge"})
 _METADATA = frozenset({"Shape", "Size", "Rank"})
 #: Op types that run a function, whose ops bear the name of the call in front.
 FUNCTION_CALLS = frozenset(
@@ -61,6 +64,7 @@ class PlacerNode(msgspec.Struct, frozen=True, gc=False):
         groups: Names of the nodes it is bound to; its own may be left out.
         inputs: Producer and output number, data only, in argument order.
         handles: Numbers of the outputs that are a resource or a reference.
+        after: Nodes that it waits for without taking anything.
         kinds: Types of device that have a kernel for it; None when not known.
     """
 
@@ -70,6 +74,7 @@ class PlacerNode(msgspec.Struct, frozen=True, gc=False):
     groups: tuple[str, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     handles: frozenset[int] = frozenset()
+    after: tuple[str, ...] = ()
     kinds: frozenset[str] | None = None
 
 
@@ -80,7 +85,46 @@ def place(nodes: Sequence[PlacerNode], devices: Iterable[str]) -> dict[str, str]
         nodes: The graph in the order of creation.
         devices: Full canonical names of the session's devices; at least one.
     """
-    return _Placer(nodes, sorted(devices, key=_preference)).run()
+    return _Placer(_in_order(nodes), sorted(devices, key=_preference)).run()
+
+
+def _in_order(nodes: Sequence[PlacerNode]) -> Sequence[PlacerNode]:
+    """Return the nodes in the order in which TensorFlow's importer takes them.
+
+    It takes the first one of which all inputs are there. That is the order of creation,
+    but for loops of version 1: when their gradient is built, nodes of the loop are made
+    to wait for ones that come later.
+
+    Source:
+        ``GraphConstructor::InitFromEdges`` and ``Convert`` in
+        ``core/common_runtime/graph_constructor.cc``.
+    """
+    back = {node.name for node in nodes if node.op in _NEXT_ITERATIONS}
+    if not back:
+        return nodes
+    place = {node.name: number for number, node in enumerate(nodes)}
+    takers: list[list[int]] = [[] for _ in nodes]
+    pending = []
+    for number, node in enumerate(nodes):
+        given = [name for name, _ in node.inputs if name in place]
+        waits = [name for name in node.after if name in place]
+        for name in (*given, *waits):
+            takers[place[name]].append(number)
+        # A loop comes round again: its entrance only waits for the way in.
+        is_entrance = node.op in _MERGES and any(name in back for name in given)
+        pending.append(len(waits) + (1 if is_entrance else len(given)))
+    ready = [number for number, n in enumerate(pending) if n == 0]
+    found = []
+    while ready:
+        number = heapq.heappop(ready)
+        found.append(nodes[number])
+        for taker in takers[number]:
+            pending[taker] -= 1
+            if pending[taker] == 0:
+                heapq.heappush(ready, taker)
+    # In a damaged graph some wait for ever.
+    taken = {node.name for node in found}
+    return [*found, *(node for node in nodes if node.name not in taken)]
 
 
 class _Placer:

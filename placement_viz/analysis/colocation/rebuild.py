@@ -212,6 +212,7 @@ class _Rebuild:
             groups=groups,
             inputs=self._sources(node),
             handles=frozenset(node.handles) if node.handles else _NO_HANDLES,
+            after=tuple(each[1:] for each in node.inputs if each[:1] == "^"),
             kinds=self._kernels.get(node.op),
         )
         self._keep(made)
