@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from placement_viz.analysis import Analysis
+from placement_viz.dashboard.counters import BusyDevices
 from placement_viz.dashboard.windows import Levels, build_levels
 from placement_viz.errors import UnknownNameError
 from placement_viz.figures import OpClass, classify_ops, place_rows
@@ -63,6 +64,7 @@ class Picture:
         self._trace = run.trace
         self.devices = run.trace.devices
         self.n_lines = lines.height
+        self._groups = dict(lines.select("line", "group").iter_rows())
         self.ops = classify_ops(run, analysis.colocation).join(
             lines.select("device", "row", "lane", "row_kind", "line"),
             on=["device", "row", "lane", "row_kind"],
@@ -216,6 +218,15 @@ class Picture:
             "by_class": by("op_class"),
             "by_type": by("op_type"),
         }
+
+    @functools.cached_property
+    def busy(self) -> BusyDevices:
+        """Return how many devices are busy at a time."""
+        # A GPU is busy while a kernel or a copy runs, and not only while one is started.
+        rows = {*self._trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
+        ran = self.ops.filter(pl.col("row_kind").is_in(list(rows)))
+        group = pl.col("line").replace_strict(self._groups, return_dtype=pl.Int32)
+        return BusyDevices(ran.select("start_us", "duration_us", device=group))
 
     @functools.cached_property
     def _misplaced(self) -> pl.Series:

@@ -103,8 +103,19 @@ def _sums(picture: Picture) -> object:
     return picture.sums(span, (_whole("first"), _whole("last")))
 
 
+def _busy(picture: Picture) -> object:
+    """Return how many devices are busy, part by part of a window."""
+    start_us, end_us = _number("from"), _number("to")
+    if not start_us < end_us:
+        flask.abort(400)
+    n_parts = min(max(_whole("px"), 1), _MOST_PIXELS)
+    values = picture.busy.mean(start_us, end_us, n_parts)
+    return {"of": picture.busy.n_devices, "busy": values.round(2).tolist()}
+
+
 _ANSWERS: Mapping[str, Callable[[Picture], object]] = {
     "beside": _beside,
+    "busy": _busy,
     "forward": _forward,
     "links": _links,
     "named": _named,
