@@ -222,7 +222,7 @@ class Picture:
     @functools.cached_property
     def busy(self) -> BusyDevices:
         """Return how many devices are busy at a time."""
-        # A GPU is busy while a kernel or a copy runs, and not only while one is started.
+        # A GPU is busy while a kernel or a copy runs, and not only while it is started.
         rows = {*self._trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
         ran = self.ops.filter(pl.col("row_kind").is_in(list(rows)))
         group = pl.col("line").replace_strict(self._groups, return_dtype=pl.Int32)

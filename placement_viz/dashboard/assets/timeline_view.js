@@ -7,7 +7,7 @@
 (function () {
   "use strict";
 
-  const { Source, draw, hands, makeLook, formatLength, pair } = window.placementTimeline;
+  const { Source, draw, hands, makeLook, meters, formatLength, pair } = window.placementTimeline;
   const SMALLEST_US = 2;
   const TIP_DELAY_MS = 60;
 
@@ -55,7 +55,7 @@
       if (isNew) {
         this.sources = runs.map((run) => new Source(run, () => this.redraw()));
         this.chosen = [];
-        this.links = this.span = this.found = this.mapData = null;
+        this.links = this.span = this.found = this.mapData = this.counter = null;
         this.drawMap();
       }
       if (isOther || !this.window) this.window = (window || this.whole).slice();
@@ -94,6 +94,7 @@
       if (!this.look) return;
       const pixels = Math.round(this.area.width);
       this.sources.forEach((source) => source.want(this.window, pixels, this.hidden));
+      this.wantCounter();
       this.redraw();
     }
 
@@ -129,6 +130,7 @@
         const place = { left: area.left, width: area.width, offset, scale };
         draw.ops(look, source, place, this.tops[i], this.lineHeight);
       });
+      this.paintCounter();
       this.paintMarks();
       this.paintMap();
       this.tell();
@@ -524,7 +526,7 @@
     }
   }
 
-  Object.assign(Timeline.prototype, hands, pair);
+  Object.assign(Timeline.prototype, hands, meters, pair);
 
   // One for each place that holds a timeline, made when it is first asked for.
   const made = {};

@@ -1,0 +1,61 @@
+// A line above the ops: how many devices are busy at a time. Methods of a timeline.
+
+(function () {
+  "use strict";
+
+  const HEIGHT_PX = 20;
+  const LEAST_PX = 24; // room that a frame must have above its first line
+  const STEP_PX = 2;
+
+  window.placementTimeline.meters = {
+    // Asks for the counter of the window; what is asked meanwhile replaces what was next.
+    async wantCounter() {
+      const wanted = this.window.slice();
+      this.counterWanted = wanted;
+      if (this.isCounting || this.sources.length !== 1) return;
+      this.isCounting = true;
+      while (this.counterWanted) {
+        const [from, to] = this.counterWanted;
+        this.counterWanted = null;
+        const px = Math.max(1, Math.round(this.area.width / STEP_PX));
+        const counted = await this.sources[0].ask("busy", { from, to, px });
+        if (!counted || counted.error) break;
+        this.counter = { window: [from, to], of: counted.of, busy: counted.busy };
+        this.redraw();
+      }
+      this.isCounting = false;
+    },
+
+    paintCounter() {
+      const { area, counter, look } = this;
+      const room = this.tops[0] && this.tops[0].length ? this.tops[0][0] - this.lineHeight / 2 : 0;
+      if (!counter || this.sources.length !== 1 || counter.of < 2 || room < LEAST_PX) return;
+      const { context } = look;
+      const bottom = room - 4;
+      const left = this.x(counter.window[0]);
+      const step = (this.x(counter.window[1]) - left) / counter.busy.length;
+      context.save();
+      context.beginPath();
+      context.rect(area.left, bottom - HEIGHT_PX, area.width, HEIGHT_PX);
+      context.clip();
+      context.fillStyle = look.muted;
+      context.globalAlpha = 0.45;
+      context.beginPath();
+      context.moveTo(left, bottom);
+      counter.busy.forEach((n, i) => {
+        const y = bottom - (n / counter.of) * HEIGHT_PX;
+        context.lineTo(left + i * step, y);
+        context.lineTo(left + (i + 1) * step, y);
+      });
+      context.lineTo(left + counter.busy.length * step, bottom);
+      context.fill();
+      context.restore();
+      context.fillStyle = look.muted;
+      context.font = "10px system-ui, sans-serif";
+      context.textBaseline = "middle";
+      context.textAlign = "right";
+      context.fillText("busy of " + counter.of, area.left - 6, bottom - HEIGHT_PX / 2);
+      context.textAlign = "left";
+    },
+  };
+})();
