@@ -26,6 +26,7 @@ CUT_OFF = TRACES / "cut_off.json"
 
 PLOT = "document.querySelector('#timeline .js-plotly-plot')"
 SEEN = "document.querySelector('#timeline').dataset"
+VIEW = "window.placementTimeline.of('timeline')"
 OUTLINED = "return window.placementTimeline.of('timeline').chosen.length"
 WINDOW = f"return [Number({SEEN}.startUs), Number({SEEN}.endUs)]"
 #: Where an op is drawn, in pixels of the canvas: left, right and middle.
@@ -491,6 +492,25 @@ def test_link_reproduces_run_op_and_window(page):
     page.until_drawn(2)
     page.until(lambda: page.script(OUTLINED) == 1)
     page.until(lambda: page.script(WINDOW) == pytest.approx([90, 170]))
+
+
+def test_a_device_is_folded_to_one_line_and_unfolded(page):
+    """A click on its label draws its lanes in one; the key for all does the same."""
+    heights = f"return {VIEW}.tops[0].map(Math.round)"
+    page.open("?run=towers-auto")
+    page.until_drawn(178)
+    before = page.script(heights)
+    assert len(set(before)) == len(before)
+
+    page.script(f"{VIEW}.click(10, {VIEW}.tops[0][0])")
+    page.until(lambda: len(set(page.script(heights))) < len(before))
+    page.until_drawn(178)
+    page.script(f"{VIEW}.click(10, {VIEW}.tops[0][0])")
+    page.until(lambda: page.script(heights) == before)
+
+    page.script("document.querySelector('#timeline').closest('.graph').focus()")
+    page.driver.switch_to.active_element.send_keys("c")
+    page.until(lambda: len(set(page.script(heights))) == 2)
 
 
 def test_zoom_is_in_the_address(page):

@@ -26,7 +26,7 @@ from placement_viz.figures import (
 from placement_viz.figures.detail import merge_marks
 from placement_viz.figures.rows import place_rows
 from placement_viz.model import RowKind
-from tests.builders import TRACES, op, run, trace
+from tests.builders import TRACES, device, op, run, trace
 
 STEP = (
     op("tower_0/mm", "GPU:0"),
@@ -123,6 +123,24 @@ def test_rows_of_the_host_belong_to_no_device(gpus):
 
     found = {group.device for group in rows.groups}
     assert found == {*(group.device for group in before), "/host:CPU"}
+
+
+def test_lines_of_a_folded_device_lie_at_one_height():
+    """The device below moves up, and no line changes its number."""
+    found = trace(
+        *(op(f"a{i}", on="CPU:0", lane=i) for i in range(3)),
+        *(op(f"b{i}", on="CPU:1", lane=i) for i in range(2)),
+    )
+    plain = place_rows(found).lines.sort("y")
+    folded = place_rows(found, collapsed={device("CPU:0")}).lines.sort("y")
+    columns = ["device", "row", "lane"]
+
+    assert folded["y"].to_list()[:3] == [0.5] * 3
+    assert folded["y"].to_list()[3:] == pytest.approx(
+        [y - 2 for y in plain["y"].to_list()[3:]]
+    )
+    assert folded["device"].equals(plain["device"])
+    assert set(folded.select(columns).rows()) == set(plain.select(columns).rows())
 
 
 def test_names_are_never_markup():

@@ -45,6 +45,7 @@ WHOLE: Final = "whole-run"
 # What the page remembers.
 ADDRESS: Final = "address"
 COMPARE_WINDOW: Final = "compare-window"
+COLLAPSED: Final = "collapsed"
 GO: Final = "go"
 JUDGED: Final = "judged"
 OP: Final = "op"

@@ -81,7 +81,14 @@ def _memory() -> list[Any]:
         dcc.Location(id=ids.ADDRESS, refresh=False),
         *(
             dcc.Store(id=name)
-            for name in (ids.COMPARE_WINDOW, ids.GO, ids.OP, ids.OPENED, ids.PAIR)
+            for name in (
+                ids.COLLAPSED,
+                ids.COMPARE_WINDOW,
+                ids.GO,
+                ids.OP,
+                ids.OPENED,
+                ids.PAIR,
+            )
         ),
         *(dcc.Store(id=name) for name in (ids.JUDGED, ids.RUN, ids.SHOWN, ids.THEME)),
         *(dcc.Store(id=name) for name in (ids.VIEW, ids.WINDOW)),

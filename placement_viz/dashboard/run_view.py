@@ -122,12 +122,17 @@ def _add_timeline(app: dash.Dash, catalog: Catalog) -> None:
         Input(ids.SHOWN, "data"),
         Input(ids.THEME, "data"),
         Input(ids.JUDGED, "data"),
+        Input(ids.COLLAPSED, "data"),
         prevent_initial_call=True,
     )
     def frame_timeline(
-        label: str | None, theme: str | None, judged: list[str] | None
+        label: str | None,
+        theme: str | None,
+        judged: list[str] | None,
+        collapsed: list[str] | None,
     ) -> Any:
         _check_news(label, judged)
         if not label or not theme:
             raise PreventUpdate
-        return timeline_frame(catalog.load(label, session_id()), look_named(theme))
+        analysis = catalog.load(label, session_id())
+        return timeline_frame(analysis, look_named(theme), collapsed or ())

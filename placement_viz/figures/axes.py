@@ -97,6 +97,11 @@ def frame_figure(
         meta={
             "whole": list(whole_us),
             "sources": [rows.lines.sort("y")["y"].to_list() for rows in parts],
+            "groups": [
+                {"device": group.device, "top": group.top, "bottom": group.bottom}
+                for rows in parts
+                for group in rows.groups
+            ],
             "classes": [each.value for each in OpClass],
             "fills": [look.fills[each] for each in OpClass],
             "hatches": [MARKS[each].hatch for each in OpClass],

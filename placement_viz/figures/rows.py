@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import polars as pl
 
@@ -57,8 +58,10 @@ class Rows:
     bottom: float
 
 
-def place_rows(trace: Trace, top: float = 0.0) -> Rows:
+def place_rows(trace: Trace, top: float = 0.0, collapsed: Collection[str] = ()) -> Rows:
     """Return the lines for ``trace``, the first of which begins at ``top``.
+
+    The lines of the devices in ``collapsed`` all lie at the same height.
 
     Tracer rows come under the device they name when they name just one that ran
     ops, or when nothing else names devices; otherwise they stand alone, since they
@@ -84,13 +87,17 @@ def place_rows(trace: Trace, top: float = 0.0) -> Rows:
             )
         )
     }
+    is_first = pl.col("group") != pl.col("group").shift(1, fill_value=-1)
     lines = (
         lines.with_columns(
             group=pl.col("home").replace_strict(order, return_dtype=pl.Int32)
         )
         .sort("group", "kind_order", "row", "lane")
         .with_columns(
-            y=top + 0.5 + pl.int_range(pl.len()) + _GAP * pl.col("group").cast(float)
+            y=top
+            - 0.5
+            + (is_first | ~pl.col("home").is_in(list(collapsed))).cum_sum()
+            + _GAP * pl.col("group").cast(float)
         )
     )
     groups = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import plotly.graph_objects as go
 
@@ -46,14 +47,17 @@ def timeline_figure(analysis: Analysis, view: View | None = None) -> go.Figure:
     return figure
 
 
-def timeline_frame(analysis: Analysis, look: Look = LIGHT) -> go.Figure:
+def timeline_frame(
+    analysis: Analysis, look: Look = LIGHT, collapsed: Collection[str] = ()
+) -> go.Figure:
     """Return the timeline of ``analysis`` without its ops: what they are drawn into.
 
     ``meta`` holds what the page needs to draw them: ``whole`` (first and last moment,
     in microseconds), the heights of the lines of each run in ``sources``, from top to
-    bottom, the colours, and whether the ops are judged.
+    bottom, the devices in ``groups``, the colours, and whether the ops are judged. The
+    lines of the devices in ``collapsed`` are drawn as one.
     """
-    rows = place_rows(analysis.run.trace)
+    rows = place_rows(analysis.run.trace, collapsed=collapsed)
     figure = go.Figure()
     dress_figure(figure, [rows], look)
     frame_figure(figure, [rows], whole_window(analysis.run.trace.span_us), look)

@@ -214,6 +214,7 @@
       if (!figure || !figure.layout || !figure.layout.meta || !run) return;
       const view = timeline();
       view.onChoose = chooseOp;
+      view.onFold = (devices) => setProps("collapsed", { data: devices });
       view.onWindow = (range) => {
         amend({ window: range, run: known.run });
         set("window", "data", range);

@@ -7,7 +7,7 @@
 (function () {
   "use strict";
 
-  const { Source, draw, hands, makeLook, meters, formatLength, pair } = window.placementTimeline;
+  const { Source, draw, hands, layout, makeLook, meters, formatLength, pair } = window.placementTimeline;
   const SMALLEST_US = 2;
   const TIP_DELAY_MS = 60;
 
@@ -26,7 +26,8 @@
       this.links = null;
       this.span = null;
       this.found = null;
-      this.onWindow = this.onChoose = () => {};
+      this.onWindow = this.onChoose = this.onFold = () => {};
+      this.folded = new Set();
       this.rendered = 0;
       this.listen();
     }
@@ -393,6 +394,10 @@
     }
 
     click(x, y) {
+      if (this.area && x < this.area.left) {
+        this.fold(this.deviceAt(y));
+        return;
+      }
       const under = this.hit(x, y);
       if (!under) return;
       if (under.op < 0) {
@@ -526,7 +531,7 @@
     }
   }
 
-  Object.assign(Timeline.prototype, hands, meters, pair);
+  Object.assign(Timeline.prototype, hands, layout, meters, pair);
 
   // One for each place that holds a timeline, made when it is first asked for.
   const made = {};
