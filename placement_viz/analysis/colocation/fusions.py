@@ -10,10 +10,9 @@ What reads the shape of an op is where the op is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
-from placement_viz.analysis.colocation.facts import Facts
-from placement_viz.analysis.colocation.pairs import Pair
+from placement_viz.analysis.colocation.lookup import Lookup
 
 __all__ = ["Fusions", "only"]
 
@@ -24,25 +23,8 @@ _OF_SEVERAL = re.compile(r"_1$|/BroadcastGradientArgs$")
 _CUSTOM = re.compile(r"(?:.*/)?IdentityN(?:_\d+)?")
 
 
-class Fusions:
+class Fusions(Lookup):
     """Devices of forward ops by what ran in their place."""
-
-    def __init__(
-        self,
-        facts: Facts,
-        pairs: Mapping[str, Pair],
-        by_forward: Mapping[str, Sequence[str]],
-    ) -> None:
-        """Prepare the look-up for one run.
-
-        Args:
-            facts: What the trace says.
-            pairs: Gradient op to its pair.
-            by_forward: Forward op to the ops that compute its gradient and ran.
-        """
-        self._facts = facts
-        self._pairs = pairs
-        self._by_forward = by_forward
 
     def device_of(self, forward: str) -> str | None:
         """Return the device of a forward op that did not run; None if it is open."""

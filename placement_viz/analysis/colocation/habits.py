@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
-from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.fusions import only
-from placement_viz.analysis.colocation.pairs import Pair
+from placement_viz.analysis.colocation.lookup import Lookup
 
 __all__ = ["Habits"]
 
@@ -24,25 +23,8 @@ _LEAST_CASES = 4
 _LEAST_DEVICES = 2
 
 
-class Habits:
+class Habits(Lookup):
     """Devices of forward ops by what the program does elsewhere."""
-
-    def __init__(
-        self,
-        facts: Facts,
-        pairs: Mapping[str, Pair],
-        by_forward: Mapping[str, Sequence[str]],
-    ) -> None:
-        """Prepare the look-up for one run.
-
-        Args:
-            facts: What the trace says.
-            pairs: Gradient op to its pair.
-            by_forward: Forward op to the ops that compute its gradient and ran.
-        """
-        self._facts = facts
-        self._pairs = pairs
-        self._by_forward = by_forward
 
     def device_of(
         self, forward: str, device_of: Callable[[str], str | None]

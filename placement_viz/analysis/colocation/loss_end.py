@@ -10,10 +10,9 @@ the program asked for no device, and it does not start again just before it ends
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
-from placement_viz.analysis.colocation.facts import Facts
-from placement_viz.analysis.colocation.pairs import Pair
+from placement_viz.analysis.colocation.lookup import Lookup
 from placement_viz.analysis.colocation.scopes import NO_EVIDENCE
 
 __all__ = ["LossEnd"]
@@ -22,25 +21,8 @@ __all__ = ["LossEnd"]
 _ENOUGH = 2
 
 
-class LossEnd:
+class LossEnd(Lookup):
     """What the default device computed from what ran elsewhere."""
-
-    def __init__(
-        self,
-        facts: Facts,
-        pairs: Mapping[str, Pair],
-        by_forward: Mapping[str, Sequence[str]],
-    ) -> None:
-        """Prepare the look-up for one run.
-
-        Args:
-            facts: What the trace says.
-            pairs: Gradient op to its pair.
-            by_forward: Forward op to the ops that compute its gradient and ran.
-        """
-        self._facts = facts
-        self._pairs = pairs
-        self._by_forward = by_forward
 
     def device_of(self, forward: str, takers: Iterable[str | None]) -> str | None:
         """Return the default device if ``forward`` is at the end of the loss there.
