@@ -183,7 +183,10 @@ def _labels(picture: Picture, segments: Segments, pixel_us: float) -> dict[int, 
     ops = segments.op[wide]
     last = pl.col("name").str.split("/").list.last()
     named = picture.ops[ops].select(
-        pl.format("{} · {}", last, "op_type").str.head(_LONGEST_LABEL)
+        pl.when(pl.col("op_type") == "")
+        .then(last)
+        .otherwise(pl.format("{} · {}", last, "op_type"))
+        .str.head(_LONGEST_LABEL)
     )
     return dict(zip(ops.tolist(), named.to_series().to_list(), strict=True))
 

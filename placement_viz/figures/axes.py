@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 import polars as pl
 
+from placement_viz import names
 from placement_viz.figures.looks import MARKS, Look, OpClass
 from placement_viz.figures.rows import RowGroup, Rows
 from placement_viz.model import RowKind
@@ -155,10 +156,16 @@ def _ticks(rows: Rows, look: Look) -> list[tuple[float, str]]:
         for group in rows.groups
         if group.device in middles
     ]
+    alone = {g.device: g.label for g in rows.groups if g.device not in middles}
     tracer = rows.lines.filter(pl.col("row_kind") != RowKind.EXECUTOR)
-    for (row, kind), lines in tracer.group_by("row", "row_kind", maintain_order=True):
+    for (row, kind, home), lines in tracer.group_by(
+        "row", "row_kind", "home", maintain_order=True
+    ):
         is_received = kind == RowKind.RECEIVE
         label = "received" if is_received else html.escape(_tracer_label(str(row)))
+        # Nothing else names a device of which nothing but this is known.
+        if (device := alone.get(str(home))) and names.device_type(str(home)):
+            label = f"<b>{html.escape(device)}</b> {label}"
         markup = f'<span style="color:{look.muted};font-size:10px">{label}</span>'
         middle = lines.select((pl.col("y").min() + pl.col("y").max()) / 2).item()
         ticks.append((middle, markup))
