@@ -5,9 +5,14 @@ import sys
 import textwrap
 
 import pytest
+from hypothesis import settings
 
 from placement_viz.parser import load_run
 from tests.builders import ROOT, environment
+
+# A machine may be busy; what takes how long is for benchmarks.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 GOLDEN = ROOT / "tests" / "golden"
 

@@ -128,7 +128,7 @@ def test_progress_reaches_the_whole_file(tmp_path):
     assert seen[-1] == path.stat().st_size
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 6), st.randoms(use_true_random=False))
 def test_parts_begin_and_end_between_events(tmp_path_factory, n_parts, chance):
     """All parts together are the events, without the commas between them."""

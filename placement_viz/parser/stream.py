@@ -78,7 +78,7 @@ class EventStream:
         self._start = self._n_bytes = start
         self._buffer = b""
         self._is_array = False
-        self._has_events = False
+        self._n_events = 0
         self._n_unreadable = 0
         self._first_unreadable = 0
 
@@ -212,16 +212,17 @@ class EventStream:
         except IrregularError:
             found = salvage(text[1:-1])
             # Where nothing at all can be read, the damage is not what is wrong.
-            if not found.events and not self._has_events:
+            if not found.events and not self._n_events:
                 raise
             if found.n_unreadable and not self._n_unreadable:
                 self._first_unreadable = self._n_bytes + found.first_unreadable
             self._n_unreadable += found.n_unreadable
+            self._n_events += len(found.events)
             if found.cut_at is not None:
                 self._note_cut(found.cut_at)
-            events, end = found.events, found.end
-        self._has_events |= bool(events)
-        if not self._has_events:
+            return found.events, found.end
+        self._n_events += len(events)
+        if not self._n_events:
             raise IrregularError
         return events, end
 
@@ -235,8 +236,9 @@ class EventStream:
 
     def _note_cut(self, position: int) -> None:
         message = (
-            f"the file was cut off at byte {self._n_bytes + position:,}: the events "
-            "before that were read, what came after is lost"
+            f"the file was cut off at byte {self._n_bytes + position:,}: "
+            f"{format_count(self._n_events, 'event')} before that could be read; what "
+            "came after is lost, and how much that was is not known"
         )
         self.notices.append(Notice(CUT_OFF, message))
 
