@@ -269,3 +269,25 @@ def test_a_long_list_says_how_much_of_it_is_shown():
     text = on_terminal(print_comparison, compare_runs(before, after))
 
     assert "the 15 longest of 40" in text
+
+
+def test_what_changed_is_split_by_kind_with_its_time():
+    """Fixed, gone and new ops each have a line, with their time before and after."""
+    before = run(MM, misplaced(duration_us=7), op("old", duration_us=3))
+    after = run(
+        MM,
+        op("gradients/mm_grad/Mul", on="CPU:1", duration_us=5),
+        op("young", duration_us=4),
+    )
+
+    printed = on_terminal(print_comparison, compare_runs(before, after))
+
+    lines = {
+        cells[0]: cells[1:]
+        for line in printed.splitlines()
+        if len(cells := [cell.strip() for cell in line.strip("│").split("│")]) == 4
+    }
+    assert lines["fixed"] == ["1", "7 µs", "5 µs"]
+    assert lines["gone"] == ["1", "3 µs", "–"]
+    assert lines["new"] == ["1", "–", "4 µs"]
+    assert "residual" not in lines

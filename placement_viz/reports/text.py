@@ -15,7 +15,7 @@ from rich.text import Text
 from placement_viz.analysis import Analysis, Comparison
 from placement_viz.names import short_device
 from placement_viz.reports.sentences import comparison_headline, fix_sentence, headline
-from placement_viz.units import format_count, format_share, format_us
+from placement_viz.units import format_share, format_us
 
 __all__ = ["print_analysis", "print_comparison"]
 
@@ -40,20 +40,14 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Text(comparison_headline(comparison), style="bold"))
     console.print()
     console.print(_busy_table(comparison))
+    if any(change.ops for change in comparison.changes):
+        console.print(_changes_table(comparison))
     if not comparison.is_placed:
         return
     if comparison.moves.is_empty():
         console.print(Text(f"All {comparison.matched_ops} common ops stayed."))
     else:
         console.print(_moves_table(comparison))
-    for label, table in (
-        ("baseline", comparison.only_baseline),
-        ("candidate", comparison.only_candidate),
-    ):
-        if table.height:
-            ops = format_count(table.height, "op")
-            time = format_us(int(table["duration_us"].sum()))
-            console.print(Text(f"Only in the {label}: {ops}, {time} of durations."))
 
 
 def _device_table(analysis: Analysis) -> Table:
@@ -119,6 +113,22 @@ def _busy_table(comparison: Comparison) -> Table:
             for side in (before, after)
         ]
         table.add_row(Text(short_device(device, comparison.devices)), *cells)
+    return table
+
+
+def _changes_table(comparison: Comparison) -> Table:
+    table = Table(title="What changed, by durations", title_justify="left")
+    table.add_column("kind")
+    for heading in ("ops", "before", "after"):
+        table.add_column(heading, justify="right")
+    for change in comparison.changes:
+        if change.ops:
+            table.add_row(
+                change.kind,
+                f"{change.ops:,}",
+                format_us(change.baseline_us) if change.kind != "new" else "–",
+                format_us(change.candidate_us) if change.kind != "gone" else "–",
+            )
     return table
 
 
