@@ -116,6 +116,7 @@ def timeline_place(graph_id: str) -> list[Any]:
             [
                 dcc.Graph(id=graph_id, config=_FRAME_CONFIG, figure={}),
                 html.Canvas(className="ops"),
+                html.Div(html.Span(), className="cursor", hidden=True),
                 html.Div(className="tip", role="tooltip", hidden=True),
             ],
             className="graph",

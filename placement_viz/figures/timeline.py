@@ -54,14 +54,21 @@ def timeline_frame(
 
     ``meta`` holds what the page needs to draw them: ``whole`` (first and last moment,
     in microseconds), the heights of the lines of each run in ``sources``, from top to
-    bottom, the devices in ``groups``, the colours, and whether the ops are judged. The
-    lines of the devices in ``collapsed`` are drawn as one.
+    bottom, the devices in ``groups``, the colours, whether the ops are judged, and in
+    ``origin_us`` when the first of them began by the clock. The lines of the devices in
+    ``collapsed`` are drawn as one.
     """
     rows = place_rows(analysis.run.trace, collapsed=collapsed)
     figure = go.Figure()
     dress_figure(figure, [rows], look)
     frame_figure(figure, [rows], whole_window(analysis.run.trace.span_us), look)
-    figure.update_layout(meta={**figure.layout.meta, "is_judged": analysis.is_judged})
+    figure.update_layout(
+        meta={
+            **figure.layout.meta,
+            "is_judged": analysis.is_judged,
+            "origin_us": analysis.run.trace.origin_us,
+        }
+    )
     return figure
 
 

@@ -20,6 +20,13 @@
     return (us / size).toFixed(Math.min(digits, 6)) + " " + unit;
   }
 
+  // The time of day in a step that began at `origin`, in microseconds since 1970.
+  function formatClock(us, origin) {
+    const all = Math.round(origin + us);
+    const second = new Date(Math.floor(all / 1e3)).toISOString().slice(11, 19);
+    return second + "." + String(((all % 1e6) + 1e6) % 1e6).padStart(6, "0");
+  }
+
   // A length in three digits.
   function formatLength(us) {
     const [size, unit] = UNITS.find(([size]) => Math.abs(us) >= size) || UNITS[2];
@@ -136,7 +143,7 @@
     context.restore();
   }
 
-  function drawTimes(look, area, window) {
+  function drawTimes(look, area, window, origin) {
     const { context } = look;
     const width = window[1] - window[0];
     const step = tickStep(width, area.width);
@@ -150,7 +157,8 @@
       context.fillStyle = look.grid;
       context.fillRect(Math.round(x), area.top, 1, area.height);
       context.fillStyle = look.muted;
-      context.fillText(formatTime(us, step), x, area.top + area.height + 6);
+      const text = origin === null ? formatTime(us, step) : formatClock(us, origin);
+      context.fillText(text, x, area.top + area.height + 6);
     }
     context.textAlign = "left";
   }
@@ -200,7 +208,9 @@
 
   Object.assign(window.placementTimeline, {
     draw: { arrow: drawArrow, box: drawBox, ops: drawOps, span: drawSpan, times: drawTimes },
+    formatClock,
     formatLength,
+    formatTime,
     makeLook,
   });
 })();

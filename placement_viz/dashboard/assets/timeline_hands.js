@@ -14,6 +14,7 @@
     ["[ ]", "misplaced op before, after"],
     ["f", "forward op of the chosen op"],
     ["i", "arrows from its inputs and to its consumers"],
+    ["t", "times from the start of the step, or by the clock"],
     ["c, click on a device", "fold its lines into one, and unfold them"],
     [", .", "compared runs: the second earlier, later"],
     ["/", "search names and types (a regular expression)"],
@@ -35,6 +36,7 @@
     ArrowUp: (t) => t.zoom(1 / ZOOM),
     ArrowDown: (t) => t.zoom(ZOOM),
     0: (t) => t.fit(),
+    t: (t) => t.toggleClock(),
     c: (t) => t.foldChosen(),
     m: (t) => t.zoomToSpan(),
     f: (t) => t.forward(),
@@ -115,7 +117,9 @@
       const [x, y] = this.place(event);
       const pointer = this.pointers.get(event.pointerId);
       if (!pointer) {
-        if (event.pointerType === "mouse" && !event.buttons) this.hover(x, y);
+        if (event.pointerType !== "mouse" || event.buttons) return;
+        this.placeCursor(x);
+        this.hover(x, y);
         return;
       }
       const moved = Math.hypot(x - pointer.startX, y - pointer.startY);

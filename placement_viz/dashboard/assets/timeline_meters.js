@@ -1,8 +1,10 @@
-// A line above the ops: how many devices are busy at a time. Methods of a timeline.
+// How many devices are busy, above the ops, and the time under the pointer. Methods of a
+// timeline.
 
 (function () {
   "use strict";
 
+  const { formatClock, formatTime } = window.placementTimeline;
   const HEIGHT_PX = 20;
   const LEAST_PX = 24; // room that a frame must have above its first line
   const STEP_PX = 2;
@@ -24,6 +26,36 @@
         this.redraw();
       }
       this.isCounting = false;
+    },
+
+    // A line under the pointer through all devices, and the moment that it is at.
+    placeCursor(x) {
+      const { area, cursor } = this;
+      cursor.hidden = !area || x < area.left || x > area.left + area.width;
+      if (cursor.hidden) return;
+      Object.assign(cursor.style, {
+        left: x + "px",
+        top: area.top + "px",
+        height: area.height + "px",
+      });
+      const us = this.us(x);
+      const step = (this.window[1] - this.window[0]) / area.width;
+      const text = this.origin() === null ? formatTime(us, step) : formatClock(us, this.origin());
+      cursor.firstElementChild.textContent = text;
+    },
+
+    // When the step began, if times are shown by the clock; else null.
+    origin() {
+      return this.isByClock ? this.meta.origin_us : null;
+    },
+
+    toggleClock() {
+      if (!this.meta.origin_us) {
+        this.note("this run does not say when it was");
+        return;
+      }
+      this.isByClock = !this.isByClock;
+      this.redraw();
     },
 
     paintCounter() {

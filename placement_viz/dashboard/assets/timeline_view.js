@@ -17,6 +17,7 @@
       this.graph = this.root.closest(".graph");
       this.canvas = this.graph.querySelector("canvas.ops");
       this.map = this.graph.parentElement.querySelector("canvas.map");
+      this.cursor = this.graph.querySelector(".cursor");
       this.tip = this.graph.querySelector(".tip");
       this.status = this.graph.parentElement.querySelector(".timeline-status");
       this.sources = [];
@@ -123,7 +124,7 @@
       const { look, area } = this;
       const { context } = look;
       context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-      draw.times(look, area, this.window);
+      draw.times(look, area, this.window, this.origin());
       this.sources.forEach((source, i) => {
         if (!source.data) return;
         const offset = this.x(source.window[0]);
@@ -389,6 +390,7 @@
     }
 
     leave() {
+      this.cursor.hidden = true;
       this.hovered = null;
       this.tip.hidden = true;
     }
