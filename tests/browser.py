@@ -18,8 +18,20 @@ FLAGS = (
     "--window-size=1440,1200",
 )
 SECONDS = 20
-
-
+#: Where an op is drawn, in pixels of the canvas: left, right and middle.
+PLACE = """
+const done = arguments[arguments.length - 1];
+const view = window.placementTimeline.of('timeline');
+view.sources[0].op(arguments[0]).then(told => {
+    const { x0, x1, y } = view.at({ source: 0, told });
+    done([x0, x1, y]);
+});
+"""
+OUTLINED = "return window.placementTimeline.of('timeline').chosen.length"
+WINDOW = """
+const seen = document.querySelector('#timeline').dataset;
+return [Number(seen.startUs), Number(seen.endUs)];
+"""
 DRAWN = """
 const seen = document.querySelector('#timeline').dataset;
 return Number(seen.opsShown || 0) + Number(seen.opsMerged || 0);
@@ -97,6 +109,29 @@ class Page:
     def script(self, source):
         """Return what JavaScript in the page returns."""
         return self.driver.execute_script(source)
+
+    def place_of(self, op):
+        """Return left, right and middle of an op, in pixels of the canvas."""
+        return self.driver.execute_async_script(PLACE, op)
+
+    def click_on_op(self, op):
+        """Click in the middle of an op, as a person does."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        self.script(
+            "document.querySelector('#timeline').scrollIntoView({block: 'center'})"
+        )
+        left, right, middle = self.place_of(op)
+        chain = ActionChains(self.driver, duration=50)
+        self.reach(chain, (left + right) / 2, middle).pause(0.3).click().perform()
+
+    def reach(self, chain, x, y, selector=".graph canvas.ops"):
+        """Let the pointer go to a pixel of an element, counted from its corner."""
+        element = self.find(selector)
+        size = element.size
+        # Offsets count from the element's middle.
+        dx, dy = round(x - size["width"] / 2), round(y - size["height"] / 2)
+        return chain.move_to_element_with_offset(element, dx, dy)
 
     def complaints(self):
         """Return what the console calls severe."""
