@@ -126,9 +126,9 @@ def timeline_place(graph_id: str) -> list[Any]:
                 "the same ops."
             },
         ),
-        html.P(
-            className="timeline-status muted", role="status", **{"aria-live": "polite"}
-        ),
+        html.P(className="timeline-status muted"),
+        # The same for screen readers, when it has not changed for a moment.
+        html.P(className="timeline-voice unseen", role="status"),
     ]
 
 

@@ -158,36 +158,46 @@ class Picture:
     def links(self, op: int) -> dict[str, list[int]]:
         """Return the ops that an op took something from, and those that took from it.
 
-        Of several executions of an input it is the last before the op began.
+        Of several executions of an input it is the last that began before the op, or
+        with it: each turn of a loop takes from its own turn.
         """
         this = self.op(op)
-        ops = self._trace.ops
-        wanted = [producer_of(each) for each in ops["inputs"][op]]
-        before = self.ops.filter(
-            pl.col("name").is_in(wanted)
+        tensors = self._trace.ops["inputs"][op]
+        makers = self.ops.filter(
+            pl.col("name").is_in({producer_of(each, self._names) for each in tensors})
             & (pl.col("row_kind") == RowKind.EXECUTOR)
             & (pl.col("start_us") <= this.start_us)
+            & (pl.col("op") != op)
         )
-        inputs = before.group_by("name").agg(pl.col("op").last())["op"].sort()
+        inputs = makers.group_by("name").agg(pl.col("op").last())["op"].sort()
+        return {
+            "inputs": inputs.head(_MOST_LINKS).to_list(),
+            "consumers": self._consumers(this)[:_MOST_LINKS],
+        }
+
+    def _consumers(self, this: DrawnOp) -> list[int]:
+        """Return the ops that have this execution of ``this`` as an input."""
+        is_it = (pl.col("name") == this.name) & (pl.col("row_kind") == RowKind.EXECUTOR)
+        turns = self.ops.filter(is_it).select("op", "start_us")
+        starts, numbers = turns["start_us"].to_numpy(), turns["op"].to_list()
         mentions = (
-            ops.lazy()
+            self._trace.ops.lazy()
             .with_row_index("op")
-            .select("op", pl.col("inputs"))
+            .select("op", "start_us", "inputs")
             .explode("inputs")
             .filter(
                 pl.col("inputs").str.strip_chars_start("^").str.starts_with(this.name)
             )
             .collect()
         )
-        consumers = [
-            each
-            for each, tensor in mentions.iter_rows()
-            if producer_of(tensor) == this.name
-        ]
-        return {
-            "inputs": inputs.head(_MOST_LINKS).to_list(),
-            "consumers": list(dict.fromkeys(consumers))[:_MOST_LINKS],
-        }
+        found: dict[int, None] = {}
+        for other, start_us, tensor in mentions.iter_rows():
+            if producer_of(tensor, self._names) == this.name:
+                last = int(starts.searchsorted(start_us, side="right")) - 1
+                last -= last >= 0 and numbers[last] == other
+                if last >= 0 and numbers[last] == this.op:
+                    found[other] = None
+        return list(found)
 
     def sums(
         self, window_us: tuple[float, float], lines: tuple[int, int]
@@ -215,7 +225,13 @@ class Picture:
             "total_us": int(seen["duration_us"].sum()),
             "by_class": by("op_class"),
             "by_type": by("op_type"),
+            "n_types": seen["op_type"].n_unique(),
         }
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        """Return the names of all ops, for those that end like a copy's."""
+        return frozenset(self.ops["name"].unique())
 
     @functools.cached_property
     def _misplaced(self) -> pl.Series:

@@ -37,8 +37,16 @@ _LONGEST_LABEL = 120
 _LONGEST_PATTERN = 500
 
 
-def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
-    """Answer what the timeline asks about the runs of ``catalog``."""
+def add_timeline_routes(
+    server: flask.Flask, catalog: Catalog, prefix: str = "/"
+) -> None:
+    """Answer what the timeline asks about the runs of ``catalog``.
+
+    Args:
+        server: The server of the app.
+        catalog: The runs.
+        prefix: Path of the app on the server; begins and ends with a slash.
+    """
     routes = flask.Blueprint("timeline", __name__)
 
     def picture() -> Picture:
@@ -53,7 +61,7 @@ def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
     routes.register_error_handler(
         PlacementVizError, lambda error: (_json({"error": str(error)}), 404)
     )
-    server.register_blueprint(routes, url_prefix=f"/{PREFIX}")
+    server.register_blueprint(routes, url_prefix=f"{prefix}{PREFIX}")
 
 
 def _op(picture: Picture) -> object:
@@ -109,7 +117,8 @@ def _window(picture: Picture) -> flask.Response:
     """
     start_us, end_us = _number("from"), _number("to")
     n_pixels = min(max(_whole("px"), 1), _MOST_PIXELS)
-    if not start_us < end_us:
+    # Narrower than a nanosecond is no window, and no number of pixels fits into it.
+    if end_us - start_us < 1e-3:
         flask.abort(400)
     hidden = flask.request.args.get("hide", "").split(",")
     levels = picture.levels(hidden)

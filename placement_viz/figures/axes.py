@@ -18,6 +18,8 @@ __all__ = ["dress_figure", "frame_figure", "show_window", "whole_window"]
 _US = 1e-6
 _LINE_PX = ((24, 22), (64, 15), (10**9, 10))
 _MARGIN_PX = {"l": 92, "r": 18, "t": 30, "b": 44}
+#: A frame has no buttons above, and only the times below.
+_FRAME_MARGIN_PX = {"l": 92, "r": 18, "t": 6, "b": 26}
 
 
 def whole_window(span_us: int) -> tuple[float, float]:
@@ -105,6 +107,10 @@ def frame_figure(
             "surface": look.surface,
             "grid": look.grid,
         }
+    )
+    saved_px = sum(_MARGIN_PX[side] - _FRAME_MARGIN_PX[side] for side in "tb")
+    figure.update_layout(
+        margin=_FRAME_MARGIN_PX, height=figure.layout.height - saved_px
     )
     figure.update_xaxes(
         range=[t * _US for t in whole_us],

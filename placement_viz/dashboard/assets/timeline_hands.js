@@ -100,7 +100,8 @@
       this.graph.focus({ preventScroll: true });
       this.canvas.setPointerCapture(event.pointerId);
       const [x, y] = this.place(event);
-      this.pointers.set(event.pointerId, { x, y, startX: x, startY: y });
+      const { clientY } = event;
+      this.pointers.set(event.pointerId, { x, y, startX: x, startY: y, clientY });
       this.isSpan = event.shiftKey;
       this.hasMoved = false;
     },
@@ -122,8 +123,10 @@
         this.stretch(pointer, x, y);
       } else {
         this.pan((pointer.x - x) / this.area.width);
+        // Lines that are out of sight come along.
+        if (event.pointerType === "mouse") this.graph.scrollTop += pointer.clientY - event.clientY;
       }
-      Object.assign(pointer, { x, y });
+      Object.assign(pointer, { x, y, clientY: event.clientY });
     },
 
     onUp(event) {
