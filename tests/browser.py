@@ -32,6 +32,7 @@ WINDOW = """
 const seen = document.querySelector('#timeline').dataset;
 return [Number(seen.startUs), Number(seen.endUs)];
 """
+SEEN = "return Number(document.querySelector('#timeline').dataset.rendered || 0)"
 DRAWN = """
 const seen = document.querySelector('#timeline').dataset;
 return Number(seen.opsShown || 0) + Number(seen.opsMerged || 0);
@@ -127,11 +128,19 @@ class Page:
 
     def reach(self, chain, x, y, selector=".graph canvas.ops"):
         """Let the pointer go to a pixel of an element, counted from its corner."""
-        element = self.find(selector)
-        size = element.size
-        # Offsets count from the element's middle.
-        dx, dy = round(x - size["width"] / 2), round(y - size["height"] / 2)
-        return chain.move_to_element_with_offset(element, dx, dy)
+        left, top = self.driver.execute_script(
+            "const box = arguments[0].getBoundingClientRect();"
+            "return [box.left, box.top]",
+            self.find(selector),
+        )
+        actions = chain.w3c_actions
+        actions.pointer_action.move_to_location(round(left + x), round(top + y))
+        actions.key_action.pause()
+        return chain
+
+    def script_with(self, source, *values):
+        """Return what JavaScript in the page returns, given some values."""
+        return self.driver.execute_script(source, *values)
 
     def complaints(self):
         """Return what the console calls severe."""

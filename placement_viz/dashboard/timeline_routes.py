@@ -19,7 +19,7 @@ from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.pictures import Picture
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.dashboard.windows import Segments, coalesce
-from placement_viz.errors import PlacementVizError
+from placement_viz.errors import PlacementVizError, UnknownNameError
 from placement_viz.names import short_device
 from placement_viz.units import format_us
 
@@ -89,7 +89,12 @@ def _links(picture: Picture) -> object:
 
 def _search(picture: Picture) -> object:
     pattern = flask.request.args.get("for", "")[:_LONGEST_PATTERN]
-    total, ops = picture.search(pattern)
+    try:
+        total, ops = picture.search(pattern)
+    except UnknownNameError as error:
+        # An answer like another: the address is right, and a typing error is no fault
+        # that a browser should complain about.
+        return {"error": str(error)}
     return {"total": total, "ops": ops}
 
 

@@ -178,7 +178,8 @@
     },
 
     openSearch() {
-      if (this.searchBox) this.searchBox.focus();
+      // Selected, so that what is typed takes the place of what was searched before.
+      if (this.searchBox) this.searchBox.select();
       else this.note("search in the view of one run");
     },
 
