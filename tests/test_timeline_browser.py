@@ -87,7 +87,9 @@ class Hand(browser.Page):
         self.open(f"?run={run}{query}")
         self.until(lambda: self.script(f"return {VIEW}.look && {VIEW}.area !== null"))
         self.until(lambda: self.script(browser.SEEN))
-        self.script("document.querySelector('.run .card').scrollIntoView()")
+        self.script(
+            "document.querySelector('.run .card').scrollIntoView({block: 'center'})"
+        )
 
     def window(self, view=VIEW):
         """Return the window that is drawn, once the server has answered."""
@@ -562,7 +564,7 @@ def test_every_op_of_a_window_is_shown_or_merged(hand, towers, hidden):
     """Whatever is zoomed to, the timeline accounts for every op that is there."""
     hand.show()
     for each in hidden:
-        hand.find(f"#legend label:has(input[value='{each}'])").click()
+        hand.find(f"#legend input[value='{each}']").click()
     starts, ends = towers["start_us"], towers["start_us"] + towers["duration_us"]
 
     for key in ("0", "w", "w", "d", "w", "wwww", "aaaaaa"):
@@ -657,7 +659,7 @@ def test_who_uses_the_keyboard_sees_where_it_is(hand):
     from selenium.webdriver.common.keys import Keys
 
     hand.show()
-    hand.script("document.querySelector('#legend input:last-of-type').focus()")
+    hand.script("[...document.querySelectorAll('#legend input')].pop().focus()")
 
     def is_reached():
         hand.driver.switch_to.active_element.send_keys(Keys.TAB)

@@ -74,6 +74,6 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
     )
     connect("showWhole", Input(ids.WHOLE, "n_clicks"))
     connect("showWindow", Input(ids.WINDOW, "data"))
-    connect("showClasses", Input(ids.LEGEND, "value"))
+    connect("showClasses", Input(ids.LEGEND_SWITCHES, "value"))
     connect("outline", Input(ids.OP, "data"))
     connect("selectRow", Input(ids.OP, "data"), Input(ids.GRADIENT_TABLE, "rowData"))

@@ -19,7 +19,9 @@ _US = 1e-6
 _LINE_PX = ((24, 22), (64, 15), (10**9, 10))
 _MARGIN_PX = {"l": 92, "r": 18, "t": 30, "b": 44}
 #: A frame has no buttons above, and only the times below.
-_FRAME_MARGIN_PX = {"l": 92, "r": 18, "t": 6, "b": 26}
+_FRAME_MARGIN_PX = {"r": 18, "t": 6, "b": 26}
+#: Least and most room for the labels, and what a letter and the gap need.
+_LABEL_PX, _LETTER_PX, _LABEL_GAP_PX = (56, 168), 7.5, 18
 
 
 def whole_window(span_us: int) -> tuple[float, float]:
@@ -109,8 +111,12 @@ def frame_figure(
         }
     )
     saved_px = sum(_MARGIN_PX[side] - _FRAME_MARGIN_PX[side] for side in "tb")
+    longest = max((len(g.label) for rows in parts for g in rows.groups), default=0)
+    least, most = _LABEL_PX
+    wanted = int(longest * _LETTER_PX) + _LABEL_GAP_PX
     figure.update_layout(
-        margin=_FRAME_MARGIN_PX, height=figure.layout.height - saved_px
+        margin={**_FRAME_MARGIN_PX, "l": min(max(wanted, least), most)},
+        height=figure.layout.height - saved_px,
     )
     figure.update_xaxes(
         range=[t * _US for t in whole_us],

@@ -187,15 +187,17 @@
       const card = this.graph.parentElement;
       let help = card.querySelector(".keys");
       if (help) return help.remove();
-      help = document.createElement("dl");
+      help = document.createElement("div");
       help.className = "keys";
       help.setAttribute("role", "status");
+      const list = document.createElement("dl");
       HELP.forEach(([keys, meaning]) => {
         const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
         dt.textContent = keys;
         dd.textContent = meaning;
-        help.append(dt, dd);
+        list.append(dt, dd);
       });
+      help.append(list);
       return card.append(help);
     },
 
