@@ -205,7 +205,7 @@ QUESTIONS = {
     "beside": {"step": 1, "at": 0, "op": -1},
     "forward": {"op": 0},
     "links": {"op": 0},
-    "named": {"name": "a"},
+    "named": {"name": "a", "turn": 0},
     "op": {"op": 0},
     "search": {"for": "a"},
     "sums": {"from": 0, "to": 9, "first": 0, "last": 9},
@@ -379,16 +379,16 @@ def test_links_of_a_loop_stay_in_their_turn():
 @given(some_ops, st.sampled_from((*NAMES, "", "none")))
 @unhurried
 def test_an_op_is_found_by_its_name(ops, name):
-    """The first of that name is told, or nothing."""
+    """Each of that name is told by its turn, and after the last there is none."""
     server = Server(*ops)
 
-    told = server.told("named", name=name)
-
-    # What began with the step is as early as can be; of those the last.
     found = [number for number, row in rows_of(server) if row["name"] == name]
-    at_start = [n for n in found if rows_of(server)[n][1]["start_us"] <= 0]
-    truth = (at_start[-1:] or found[:1] or [None])[0]
-    assert (told and told["op"]) == truth
+    for turn, number in enumerate([*found, None]):
+        told = server.told("named", name=name, turn=turn)
+
+        assert (told and told["op"]) == number
+        if number is not None:
+            assert server.told("op", op=number)["turn"] == turn
 
 
 @given(some_ops)

@@ -119,21 +119,32 @@ class Picture:
         return int(found[place]) if 0 <= place < len(found) else None
 
     def forward_of(self, op: int) -> int | None:
-        """Return the forward op of a gradient op; None when it did not run."""
-        this = self.op(op)
-        return self.named(this.forward_op or "", this.start_us)
+        """Return the forward op of a gradient op; None when it did not run.
 
-    def named(self, name: str, moment_us: float = 0) -> int | None:
-        """Return the op of that name: the last before a moment, else the first.
-
-        None when no such op is proved to have run anywhere.
+        Of several executions it is the last that began before, else the first.
         """
-        is_it = (pl.col("name") == name) & (pl.col("row_kind") == RowKind.EXECUTOR)
-        found = self.ops.filter(is_it).select("op", "start_us")
+        this = self.op(op)
+        found = self._executions(this.forward_op or "")
         if found.is_empty():
             return None
-        before = found.filter(pl.col("start_us") <= moment_us)
-        return int(before["op"][-1] if before.height else found["op"][0])
+        starts = self.ops["start_us"].gather(found)
+        n_before = int((starts <= this.start_us).sum())
+        return int(found[max(n_before - 1, 0)])
+
+    def turn_of(self, op: int) -> int:
+        """Return how many ops of the same name ran before an op, as in a loop."""
+        name = self.op(op).name
+        return int((self._executions(name) < op).sum())
+
+    def execution(self, name: str, turn: int) -> int | None:
+        """Return the op that is the ``turn``-th of its name; None if there is none."""
+        found = self._executions(name)
+        return int(found[turn]) if 0 <= turn < len(found) else None
+
+    def _executions(self, name: str) -> pl.Series:
+        """Return the ops of a name that are proved to have run, in order of start."""
+        is_it = (pl.col("name") == name) & (pl.col("row_kind") == RowKind.EXECUTOR)
+        return self.ops.filter(is_it)["op"]
 
     def search(self, pattern: str) -> tuple[int, list[int]]:
         """Return how many ops have a name or type that fits, and the first of them.
@@ -177,9 +188,9 @@ class Picture:
 
     def _consumers(self, this: DrawnOp) -> list[int]:
         """Return the ops that have this execution of ``this`` as an input."""
-        is_it = (pl.col("name") == this.name) & (pl.col("row_kind") == RowKind.EXECUTOR)
-        turns = self.ops.filter(is_it).select("op", "start_us")
-        starts, numbers = turns["start_us"].to_numpy(), turns["op"].to_list()
+        turns = self._executions(this.name)
+        starts = self.ops["start_us"].gather(turns).to_numpy()
+        numbers = turns.to_list()
         mentions = (
             self._trace.ops.lazy()
             .with_row_index("op")

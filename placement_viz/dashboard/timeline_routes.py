@@ -65,7 +65,9 @@ def add_timeline_routes(
 
 
 def _op(picture: Picture) -> object:
-    return _told(picture, _whole("op"))
+    op = _whole("op")
+    told = _told(picture, op) or {}
+    return {**told, "turn": picture.turn_of(op)}
 
 
 def _beside(picture: Picture) -> object:
@@ -79,7 +81,9 @@ def _forward(picture: Picture) -> object:
 
 
 def _named(picture: Picture) -> object:
-    return _told(picture, picture.named(flask.request.args.get("name", "")))
+    """Return the op that another run calls so, in the same turn of a loop."""
+    name = flask.request.args.get("name", "")
+    return _told(picture, picture.execution(name, _whole("turn")))
 
 
 def _links(picture: Picture) -> object:

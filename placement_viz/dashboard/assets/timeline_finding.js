@@ -29,8 +29,8 @@
       this.reveal(told, index || 0);
       const other = this.sources[1 - (index || 0)];
       if (!other) return;
-      // The same op of the other run lights up too.
-      const twin = await other.ask("named", { name: told.name });
+      // The same op of the other run lights up too, in a loop that of the same turn.
+      const twin = await other.ask("named", { name: told.name, turn: told.turn });
       if (twin && turn === this.turn) {
         this.chosen.push({ source: 1 - (index || 0), told: twin });
         this.redraw();
