@@ -694,6 +694,41 @@ def test_the_tip_goes_when_the_timeline_moves(hand, towers):
     hand.until(lambda: not hand.find(".run .tip").is_displayed())
 
 
+BLOCK = f"""
+const view = {VIEW}, [source] = view.sources, found = [];
+const width = source.window[1] - source.window[0];
+source.data.op.forEach((op, i) => {{
+    if (op >= 0) return;
+    const at = part => source.window[0] + part * width;
+    const [from, to] = [at(source.data.begin[i]), at(source.data.end[i])];
+    const line = source.data.kind[i] >> 8;
+    found.push([from, to, line, view.x((from + to) / 2), view.tops[0][line]]);
+}});
+return found.sort((a, b) => b[1] - b[0] - (a[1] - a[0]))[0];
+"""
+
+
+def test_a_block_tells_what_is_in_it_and_opens(hand, towers):
+    """Ops that are too narrow to be drawn are counted, and a click leads to them."""
+    hand.show()
+    before = hand.window()
+    start, end, line, x, y = hand.script(BLOCK)
+    ends = towers["start_us"] + towers["duration_us"]
+    is_in = (towers["line"] == line) & (towers["start_us"] >= start - 0.1)
+    inside = towers.filter(is_in & (ends <= end + 0.1))
+
+    hand.reach(hand.chain(), x, y, CANVAS).perform()
+
+    hand.until_text(".run .tip", "click to zoom in")
+    assert hand.text(".run .tip").startswith(f"{inside.height} ops in ")
+    hand.reach(hand.chain(), x, y, CANVAS).click().perform()
+    hand.until(lambda: hand.window() != before)
+    window = hand.window()
+    assert window[0] <= start + 0.1
+    assert end - 0.1 <= window[1]
+    assert window[1] - window[0] < (before[1] - before[0]) / 20
+
+
 def test_two_runs_share_an_axis(hand, towers):
     """In the comparison an op lights up in both runs, and both zoom together."""
     query = "?view=compare&baseline=towers-auto&candidate=towers-colocated"

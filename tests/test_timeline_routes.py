@@ -430,22 +430,32 @@ def test_misplaced_ops_are_stepped_through(ops, at, step):
         assert (told and told["op"]) == truth
 
 
-@given(some_ops, windows, st.integers(0, 6), st.integers(0, 6))
+@given(
+    some_ops,
+    windows,
+    st.tuples(st.integers(0, 6), st.integers(0, 6)),
+    st.sampled_from(("", "forward", "misplaced,colocated")),
+    st.booleans(),
+)
 @unhurried
-def test_sums_are_what_a_person_would_add(ops, window, first, last):
+def test_sums_are_what_a_person_would_add(ops, window, lines, hide, is_whole):
     """A part of the picture is counted and summed, by verdict and by type."""
     server = Server(*ops)
+    query = {"from": window[0], "to": window[1], "first": lines[0], "last": lines[1]}
 
-    told = server.told(
-        "sums", **{"from": window[0], "to": window[1], "first": first, "last": last}
-    )
+    told = server.told("sums", **query, hide=hide, **{"whole": 1} if is_whole else {})
+
+    def is_in(start, end):
+        if is_whole:
+            return window[0] <= start and end <= window[1]
+        return start <= window[1] and end >= window[0]
 
     seen = [
         row
         for row in server.picture.ops.iter_rows(named=True)
-        if first <= row["line"] <= last
-        and row["start_us"] <= window[1]
-        and row["start_us"] + row["duration_us"] >= window[0]
+        if lines[0] <= row["line"] <= lines[1]
+        and row["op_class"] not in hide.split(",")
+        and is_in(row["start_us"], row["start_us"] + row["duration_us"])
     ]
     assert told["title"].split()[0] == str(len(seen))
     assert told["total_us"] == sum(row["duration_us"] for row in seen)

@@ -211,18 +211,28 @@ class Picture:
         return list(found)
 
     def sums(
-        self, window_us: tuple[float, float], lines: tuple[int, int]
+        self,
+        window_us: tuple[float, float],
+        lines: tuple[int, int],
+        hidden: Iterable[str] = (),
+        *,
+        is_whole: bool = False,
     ) -> dict[str, object]:
         """Return what ran in a part of the picture, by verdict and by type.
 
         Args:
             window_us: First and last moment.
             lines: First and last line.
+            hidden: Classes that are left out.
+            is_whole: Only ops that began and ended in it, and not what reaches in.
         """
+        start, end = pl.col("start_us"), pl.col("start_us") + pl.col("duration_us")
+        first, last = (start, end) if is_whole else (end, start)
         seen = self.ops.filter(
-            (pl.col("start_us") <= window_us[1])
-            & (pl.col("start_us") + pl.col("duration_us") >= window_us[0])
+            (first >= window_us[0])
+            & (last <= window_us[1])
             & pl.col("line").is_between(*lines)
+            & ~pl.col("op_class").is_in(list(hidden))
         )
 
         def by(column: str) -> list[tuple[str, int, int]]:

@@ -104,7 +104,9 @@ def _search(picture: Picture) -> object:
 
 def _sums(picture: Picture) -> object:
     span = _number("from"), _number("to")
-    return picture.sums(span, (_whole("first"), _whole("last")))
+    lines = _whole("first"), _whole("last")
+    is_whole = "whole" in flask.request.args
+    return picture.sums(span, lines, _hidden(), is_whole=is_whole)
 
 
 _ANSWERS: Mapping[str, Callable[[Picture], object]] = {
@@ -129,8 +131,7 @@ def _window(picture: Picture) -> flask.Response:
     # Narrower than a nanosecond is no window, and no number of pixels fits into it.
     if end_us - start_us < 1e-3:
         flask.abort(400)
-    hidden = flask.request.args.get("hide", "").split(",")
-    levels = picture.levels(hidden)
+    levels = picture.levels(_hidden())
     segments = levels.cut(start_us, end_us, n_pixels)
     if len(segments) > _MOST_SEGMENTS:
         segments = coalesce(segments, (start_us, end_us), n_pixels)
@@ -197,6 +198,11 @@ def _told(picture: Picture, op: int | None) -> dict[str, object] | None:
         told.append(f"{found.op_class}: belongs on {home} ({found.evidence})")
     keys = ("op", "name", "line", "start_us", "duration_us", "op_class")
     return {**{key: getattr(found, key) for key in keys}, "told": told}
+
+
+def _hidden() -> list[str]:
+    """Return the classes of ops that are switched off."""
+    return flask.request.args.get("hide", "").split(",")
 
 
 def _number(name: str) -> float:

@@ -101,7 +101,16 @@
         const told = await source.op(under.op);
         return told && !told.error ? [told.name, ...told.told] : null;
       }
-      const query = { from: under.from, to: under.to, first: under.line, last: under.line };
+      // What is told of a part of a window is rounded.
+      const air = (source.window[1] - source.window[0]) * 1e-6;
+      const query = {
+        from: under.from - air,
+        to: under.to + air,
+        first: under.line,
+        last: under.line,
+        hide: this.hidden.join(","),
+        whole: 1,
+      };
       const sums = await source.ask("sums", query);
       if (!sums || sums.error) return null;
       const types = sums.by_type.slice(0, 3).map(([type, n]) => `${n} ${type}`);
@@ -229,7 +238,13 @@
           (line) => tops[line] + half > span.top && tops[line] - half < span.bottom
         );
         if (!lines.length) return "";
-        const query = { from: span.from, to: span.to, first: lines[0], last: lines.pop() };
+        const query = {
+          from: span.from,
+          to: span.to,
+          first: lines[0],
+          last: lines.pop(),
+          hide: this.hidden.join(","),
+        };
         const sums = await this.sources[index].ask("sums", query);
         if (!sums || sums.error) return "";
         return (this.tops.length > 1 ? ["Before: ", "After: "][index] : "") + this.sumUp(sums);
