@@ -18,8 +18,21 @@ FLAGS = (
     "--window-size=1440,1200",
 )
 SECONDS = 20
-
-
+#: Where an op is drawn, in pixels of the canvas: left, right and middle.
+PLACE = """
+const done = arguments[arguments.length - 1];
+const view = window.placementTimeline.of('timeline');
+view.sources[0].op(arguments[0]).then(told => {
+    const { x0, x1, y } = view.at({ source: 0, told });
+    done([x0, x1, y]);
+});
+"""
+OUTLINED = "return window.placementTimeline.of('timeline').chosen.length"
+WINDOW = """
+const seen = document.querySelector('#timeline').dataset;
+return [Number(seen.startUs), Number(seen.endUs)];
+"""
+SEEN = "return Number(document.querySelector('#timeline').dataset.rendered || 0)"
 DRAWN = """
 const seen = document.querySelector('#timeline').dataset;
 return Number(seen.opsShown || 0) + Number(seen.opsMerged || 0);
@@ -97,6 +110,37 @@ class Page:
     def script(self, source):
         """Return what JavaScript in the page returns."""
         return self.driver.execute_script(source)
+
+    def place_of(self, op):
+        """Return left, right and middle of an op, in pixels of the canvas."""
+        return self.driver.execute_async_script(PLACE, op)
+
+    def click_on_op(self, op):
+        """Click in the middle of an op, as a person does."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        self.script(
+            "document.querySelector('#timeline').scrollIntoView({block: 'center'})"
+        )
+        left, right, middle = self.place_of(op)
+        chain = ActionChains(self.driver, duration=50)
+        self.reach(chain, (left + right) / 2, middle).pause(0.3).click().perform()
+
+    def reach(self, chain, x, y, selector=".graph canvas.ops"):
+        """Let the pointer go to a pixel of an element, counted from its corner."""
+        left, top = self.driver.execute_script(
+            "const box = arguments[0].getBoundingClientRect();"
+            "return [box.left, box.top]",
+            self.find(selector),
+        )
+        actions = chain.w3c_actions
+        actions.pointer_action.move_to_location(round(left + x), round(top + y))
+        actions.key_action.pause()
+        return chain
+
+    def script_with(self, source, *values):
+        """Return what JavaScript in the page returns, given some values."""
+        return self.driver.execute_script(source, *values)
 
     def complaints(self):
         """Return what the console calls severe."""

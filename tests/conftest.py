@@ -1,13 +1,17 @@
 """Switches and fixtures that all tests share."""
 
+import contextlib
+import logging
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 from hypothesis import settings
 
 from placement_viz.parser import load_run
+from tests import browser
 from tests.builders import ROOT, environment
 
 # A machine may be busy; what takes how long is for benchmarks.
@@ -86,3 +90,57 @@ def capture(python):
 def section(tmp_path):
     """Return a function that reads what a run file says of a step."""
     return lambda folder=".": load_run(str(tmp_path / folder / "timeline.json")).section
+
+
+@pytest.fixture(scope="session")
+def serve_app():
+    """Return a function that serves the app with samples and returns its address."""
+    werkzeug = pytest.importorskip("werkzeug.serving")
+    from placement_viz.dashboard import create_app
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with contextlib.ExitStack() as stack:
+
+        def serve(samples):
+            app = create_app(samples)
+            server = werkzeug.make_server("127.0.0.1", 0, app.server, threaded=True)
+            stack.callback(server.server_close)
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return f"http://127.0.0.1:{server.port}/"
+
+        yield serve
+
+
+@contextlib.contextmanager
+def _browsers(folder):
+    pytest.importorskip("selenium")
+    if not browser.is_installed():
+        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
+
+    with contextlib.ExitStack() as stack:
+
+        def start():
+            profile = folder / f"profile-{len(list(folder.iterdir()))}"
+            profile.mkdir()
+            driver = browser.start(profile)
+            stack.callback(driver.quit)
+            return driver
+
+        yield start
+
+
+@pytest.fixture
+def browsers(tmp_path):
+    """Return a function that starts a browser without a past, for one test."""
+    with _browsers(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def shared_browser(tmp_path_factory):
+    """Return a browser for all tests of a module, which starts in seconds."""
+    with _browsers(tmp_path_factory.mktemp("browser")) as start:
+        yield start()

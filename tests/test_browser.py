@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import logging
 import threading
 
 import pytest
@@ -25,19 +23,7 @@ MARKUP = TRACES / "markup_in_names.json"
 CUT_OFF = TRACES / "cut_off.json"
 
 PLOT = "document.querySelector('#timeline .js-plotly-plot')"
-SEEN = "document.querySelector('#timeline').dataset"
 VIEW = "window.placementTimeline.of('timeline')"
-OUTLINED = "return window.placementTimeline.of('timeline').chosen.length"
-WINDOW = f"return [Number({SEEN}.startUs), Number({SEEN}.endUs)]"
-#: Where an op is drawn, in pixels of the canvas: left, right and middle.
-PLACE = """
-const done = arguments[arguments.length - 1];
-const view = window.placementTimeline.of('timeline');
-view.sources[0].op(arguments[0]).then(told => {
-    const { x0, x1, y } = view.at({ source: 0, told });
-    done([x0, x1, y]);
-});
-"""
 #: The colours of what is drawn there.
 COLOURS = """
 const [x, y, width, height] = arguments;
@@ -57,39 +43,15 @@ return [...found];
 
 
 @pytest.fixture(scope="module")
-def address():
+def address(serve_app):
     """Return the address of a server with two samples, one of them damaged."""
-    werkzeug = pytest.importorskip("werkzeug.serving")
-    from placement_viz.dashboard import create_app
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = create_app([ONE, MENDED, CUT_OFF, *sorted(SAMPLES.glob("towers-*.json"))])
-    server = werkzeug.make_server("127.0.0.1", 0, app.server, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return serve_app([ONE, MENDED, CUT_OFF, *sorted(SAMPLES.glob("towers-*.json"))])
 
 
 @pytest.fixture
-def new_page(address, tmp_path):
+def new_page(address, browsers):
     """Return a function that starts a browser of its own, without a past."""
-    pytest.importorskip("selenium")
-    if not browser.is_installed():
-        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
-
-    with contextlib.ExitStack() as stack:
-
-        def start():
-            profile = tmp_path / f"profile-{len(list(tmp_path.iterdir()))}"
-            profile.mkdir()
-            driver = browser.start(profile)
-            stack.callback(driver.quit)
-            return browser.Page(driver, address)
-
-        yield start
+    return lambda: browser.Page(browsers(), address)
 
 
 @pytest.fixture
@@ -116,7 +78,7 @@ def test_upload_shows_misplaced_ops_by_colour_and_hatch(page):
 
     page.until_text("#headline", "1 of them belongs on GPU:1")
     page.until_drawn(4)
-    left, right, middle = place_of(page, 2)
+    left, right, middle = page.place_of(2)
     # The right half: a name stands on plain ground.
     part = ((left + right) / 2, middle - 6, (right - left) / 3, 12)
     colours = page.driver.execute_script(COLOURS, *part)
@@ -142,10 +104,10 @@ def test_table_and_timeline_choose_the_same_op(page):
     page.until(lambda: page.find(".ag-row[row-id='2'] [col-id='verdict']")).click()
 
     page.until_text("#details", "belongs on GPU:1")
-    page.until(lambda: page.script(OUTLINED) == 1)
+    page.until(lambda: page.script(browser.OUTLINED) == 1)
     assert "op=2" in page.driver.current_url
 
-    click_on_op(page, 3)
+    page.click_on_op(3)
 
     page.until_text("#details", "At home")
     page.until(lambda: page.find(".ag-row-selected[row-id='3']"))
@@ -154,45 +116,13 @@ def test_table_and_timeline_choose_the_same_op(page):
 def test_closing_an_op_forgets_it(page):
     """The details can be closed, and then nothing is outlined."""
     page.open("?run=one_misplaced_gradient&op=2")
-    page.until(lambda: page.script(OUTLINED) == 1)
+    page.until(lambda: page.script(browser.OUTLINED) == 1)
 
     page.find("#close-op").click()
 
     page.until_text("#details", "Choose an op")
-    page.until(lambda: page.script(OUTLINED) == 0)
+    page.until(lambda: page.script(browser.OUTLINED) == 0)
     assert "op=" not in page.driver.current_url
-
-
-def place_of(page, op):
-    """Return left, right and middle of an op, in pixels of the canvas."""
-    return page.driver.execute_async_script(PLACE, op)
-
-
-def click_on_op(page, op):
-    """Click in the middle of an op, as a person does."""
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    page.script("document.querySelector('#timeline').scrollIntoView({block: 'center'})")
-    left, right, middle = place_of(page, op)
-    canvas = page.find(".graph canvas.ops")
-    size = canvas.size
-    # Offsets count from the element's middle.
-    dx, dy = (left + right) / 2 - size["width"] / 2, middle - size["height"] / 2
-    chain = ActionChains(page.driver)
-    chain.move_to_element_with_offset(canvas, *offsets(canvas, dx, dy)).pause(0.3)
-    chain.click().perform()
-
-
-def offsets(element, dx, dy):
-    """Return offsets from the middle as this selenium counts them."""
-    import selenium
-
-    major, minor = (int(n) for n in selenium.__version__.split(".")[:2])
-    if (major, minor) >= (4, 3):
-        return round(dx), round(dy)
-    # Older ones count from the upper left corner.
-    size = element.size
-    return round(dx + size["width"] / 2), round(dy + size["height"] / 2)
 
 
 def test_legend_switches_a_class_off(page):
@@ -200,10 +130,10 @@ def test_legend_switches_a_class_off(page):
     page.open("?run=one_misplaced_gradient")
     page.until_drawn(4)
 
-    page.find("#legend label:has(input[value='forward'])").click()
+    page.find("#legend input[value='forward']").click()
 
     page.until_drawn(2)
-    page.find("#legend label:has(input[value='forward'])").click()
+    page.find("#legend input[value='forward']").click()
     page.until_drawn(4)
 
 
@@ -490,8 +420,8 @@ def test_link_reproduces_run_op_and_window(page):
     page.until_text("#headline", "belongs on GPU:1")
     page.until_text("#details", "gradients/tower_1/mm_grad/MatMul")
     page.until_drawn(2)
-    page.until(lambda: page.script(OUTLINED) == 1)
-    page.until(lambda: page.script(WINDOW) == pytest.approx([90, 170]))
+    page.until(lambda: page.script(browser.OUTLINED) == 1)
+    page.until(lambda: page.script(browser.WINDOW) == pytest.approx([90, 170]))
 
 
 def test_a_device_is_folded_to_one_line_and_unfolded(page):
@@ -546,7 +476,7 @@ def test_names_with_markup_are_text(page):
     page.until(lambda: page.find(".ag-row[row-id='1'] [col-id='name']")).click()
     page.until_text("#details", "<script>document.title='broken'</script>")
 
-    click_on_op(page, 1)
+    page.click_on_op(1)
 
     page.until_text(".graph .tip", "<b>bold</b>")
     assert "<b>bold</b>" in page.text(".ag-row[row-id='1'] [col-id='name']")

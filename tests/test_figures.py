@@ -280,6 +280,16 @@ def test_comparison_shows_the_baseline_above():
     assert max(before) < min(after)
 
 
+def test_labels_have_the_room_that_they_need():
+    """Long names of devices are not cut, and short ones leave no empty space."""
+    tasks = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (0, 1)]
+    short = timeline_frame(analyze_run(run(op("a"))))
+    long = timeline_frame(analyze_run(run(*(op("a", task) for task in tasks))))
+
+    assert short.layout.margin.l < 60
+    assert long.layout.margin.l > 7 * len("worker:0/CPU:0")
+
+
 def test_a_frame_has_a_place_for_each_line_and_no_ops():
     """What draws the ops finds the lines from top to bottom, and all colours."""
     analysis = analyze_run(run(*STEP))

@@ -75,10 +75,9 @@ def create_app(
         catalog.limits.file_bytes,
     )
     add_callbacks(app, catalog)
-    add_timeline_routes(server, catalog)
-    add_upload_routes(
-        server, Uploads(catalog), catalog, app.config.routes_pathname_prefix
-    )
+    prefix = app.config.routes_pathname_prefix
+    add_timeline_routes(server, catalog, prefix)
+    add_upload_routes(server, Uploads(catalog), catalog, prefix)
     protect_server(server, app.csp_hashes())
     return app
 

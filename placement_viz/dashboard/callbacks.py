@@ -74,7 +74,7 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
     )
     connect("showWhole", Input(ids.WHOLE, "n_clicks"))
     connect("showWindow", Input(ids.WINDOW, "data"))
-    connect("showClasses", Input(ids.LEGEND, "value"))
+    connect("showClasses", Input(ids.LEGEND_SWITCHES, "value"))
     connect("showComparedClasses", Input(ids.COMPARE_LEGEND, "value"))
     connect("chooseMove", Input(ids.MOVES_TABLE, "selectedRows"))
     connect("outline", Input(ids.OP, "data"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, dcc, html
+import dash_mantine_components as dmc
+from dash import Input, Output, html
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Comparison
@@ -13,7 +14,7 @@ from placement_viz.dashboard import differences, ids, tables
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import (
     card,
-    legend_options,
+    legend_switches,
     look_named,
     say,
     timeline_place,
@@ -59,12 +60,14 @@ def comparison_shell() -> html.Div:
                 ],
                 className="aligning",
             ),
-            dcc.Checklist(
-                id=ids.COMPARE_LEGEND,
-                options=legend_options(),
-                value=[op_class.value for op_class in OpClass],
-                inline=True,
-                className="legend",
+            html.Div(
+                dmc.CheckboxGroup(
+                    legend_switches(),
+                    id=ids.COMPARE_LEGEND,
+                    value=[op_class.value for op_class in OpClass],
+                ),
+                role="group",
+                **{"aria-label": "Ops that are shown"},
             ),
         ],
         *timeline_place(ids.COMPARE_TIMELINE),

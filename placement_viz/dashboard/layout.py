@@ -12,7 +12,7 @@ from placement_viz.dashboard.catalog import Listing
 from placement_viz.dashboard.compare_view import comparison_shell
 from placement_viz.dashboard.parts import (
     card,
-    legend_options,
+    legend_switches,
     picker_data,
     timeline_place,
 )
@@ -178,12 +178,15 @@ def _timeline_card() -> html.Div:
         html.H3("Timeline"),
         html.Span(id=ids.CAPTION, className="muted"),
         html.Button("Whole run", id=ids.WHOLE, className="quiet"),
-        dcc.Checklist(
+        html.Div(
+            dmc.CheckboxGroup(
+                legend_switches(),
+                id=ids.LEGEND_SWITCHES,
+                value=[op_class.value for op_class in OpClass],
+            ),
             id=ids.LEGEND,
-            options=legend_options(),
-            value=[op_class.value for op_class in OpClass],
-            inline=True,
-            className="legend",
+            role="group",
+            **{"aria-label": "Ops that are shown"},
         ),
     ]
     whole = html.Canvas(className="map", **{"aria-hidden": "true"})
@@ -216,7 +219,13 @@ def _details_card() -> html.Div:
             html.H3("Chosen op"),
             html.Button("Close", id=ids.CLOSE_OP, className="quiet"),
         ],
-        html.Div(id=ids.DETAILS, **{"aria-live": "polite"}),
+        html.Div(
+            id=ids.DETAILS,
+            # What scrolls must be in reach of the keyboard.
+            tabIndex=0,
+            role="region",
+            **{"aria-label": "Chosen op", "aria-live": "polite"},
+        ),
         className="card details",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import dash
+import dash_mantine_components as dmc
 from dash import dcc, html
 
 from placement_viz.dashboard import ids
@@ -15,7 +16,7 @@ from placement_viz.figures import DARK, LIGHT, MARKS, Look, Mark, OpClass
 __all__ = [
     "card",
     "legend_labels",
-    "legend_options",
+    "legend_switches",
     "look_named",
     "picker_data",
     "say",
@@ -68,14 +69,17 @@ def legend_labels(counts: Mapping[OpClass, int] | None = None) -> list[html.Span
     ]
 
 
-def legend_options(counts: Mapping[OpClass, int] | None = None) -> list[dict[str, Any]]:
+def legend_switches(counts: Mapping[OpClass, int] | None = None) -> html.Div:
     """Return the switches of the timeline's legend."""
-    return [
-        {"value": op_class.value, "label": label}
-        for (op_class, _), label in zip(
-            _listed(counts), legend_labels(counts), strict=True
-        )
-    ]
+    return html.Div(
+        [
+            dmc.Checkbox(value=op_class.value, label=label, size="xs")
+            for (op_class, _), label in zip(
+                _listed(counts), legend_labels(counts), strict=True
+            )
+        ],
+        className="legend",
+    )
 
 
 def _listed(counts: Mapping[OpClass, int] | None) -> list[tuple[OpClass, Mark]]:
@@ -127,9 +131,9 @@ def timeline_place(graph_id: str) -> list[Any]:
                 "the same ops."
             },
         ),
-        html.P(
-            className="timeline-status muted", role="status", **{"aria-live": "polite"}
-        ),
+        html.P(className="timeline-status muted"),
+        # The same for screen readers, when it has not changed for a moment.
+        html.P(className="timeline-voice unseen", role="status"),
     ]
 
 

@@ -121,21 +121,32 @@ class Picture:
         return int(found[place]) if 0 <= place < len(found) else None
 
     def forward_of(self, op: int) -> int | None:
-        """Return the forward op of a gradient op; None when it did not run."""
-        this = self.op(op)
-        return self.named(this.forward_op or "", this.start_us)
+        """Return the forward op of a gradient op; None when it did not run.
 
-    def named(self, name: str, moment_us: float = 0) -> int | None:
-        """Return the op of that name: the last before a moment, else the first.
-
-        None when no such op is proved to have run anywhere.
+        Of several executions it is the last that began before, else the first.
         """
-        is_it = (pl.col("name") == name) & (pl.col("row_kind") == RowKind.EXECUTOR)
-        found = self.ops.filter(is_it).select("op", "start_us")
+        this = self.op(op)
+        found = self._executions(this.forward_op or "")
         if found.is_empty():
             return None
-        before = found.filter(pl.col("start_us") <= moment_us)
-        return int(before["op"][-1] if before.height else found["op"][0])
+        starts = self.ops["start_us"].gather(found)
+        n_before = int((starts <= this.start_us).sum())
+        return int(found[max(n_before - 1, 0)])
+
+    def turn_of(self, op: int) -> int:
+        """Return how many ops of the same name ran before an op, as in a loop."""
+        name = self.op(op).name
+        return int((self._executions(name) < op).sum())
+
+    def execution(self, name: str, turn: int) -> int | None:
+        """Return the op that is the ``turn``-th of its name; None if there is none."""
+        found = self._executions(name)
+        return int(found[turn]) if 0 <= turn < len(found) else None
+
+    def _executions(self, name: str) -> pl.Series:
+        """Return the ops of a name that are proved to have run, in order of start."""
+        is_it = (pl.col("name") == name) & (pl.col("row_kind") == RowKind.EXECUTOR)
+        return self.ops.filter(is_it)["op"]
 
     def search(self, pattern: str) -> tuple[int, list[int]]:
         """Return how many ops have a name or type that fits, and the first of them.
@@ -160,50 +171,70 @@ class Picture:
     def links(self, op: int) -> dict[str, list[int]]:
         """Return the ops that an op took something from, and those that took from it.
 
-        Of several executions of an input it is the last before the op began.
+        Of several executions of an input it is the last that began before the op, or
+        with it: each turn of a loop takes from its own turn.
         """
         this = self.op(op)
-        ops = self._trace.ops
-        wanted = [producer_of(each) for each in ops["inputs"][op]]
-        before = self.ops.filter(
-            pl.col("name").is_in(wanted)
+        tensors = self._trace.ops["inputs"][op]
+        makers = self.ops.filter(
+            pl.col("name").is_in({producer_of(each, self._names) for each in tensors})
             & (pl.col("row_kind") == RowKind.EXECUTOR)
             & (pl.col("start_us") <= this.start_us)
+            & (pl.col("op") != op)
         )
-        inputs = before.group_by("name").agg(pl.col("op").last())["op"].sort()
+        inputs = makers.group_by("name").agg(pl.col("op").last())["op"].sort()
+        return {
+            "inputs": inputs.head(_MOST_LINKS).to_list(),
+            "consumers": self._consumers(this)[:_MOST_LINKS],
+        }
+
+    def _consumers(self, this: DrawnOp) -> list[int]:
+        """Return the ops that have this execution of ``this`` as an input."""
+        turns = self._executions(this.name)
+        starts = self.ops["start_us"].gather(turns).to_numpy()
+        numbers = turns.to_list()
         mentions = (
-            ops.lazy()
+            self._trace.ops.lazy()
             .with_row_index("op")
-            .select("op", pl.col("inputs"))
+            .select("op", "start_us", "inputs")
             .explode("inputs")
             .filter(
                 pl.col("inputs").str.strip_chars_start("^").str.starts_with(this.name)
             )
             .collect()
         )
-        consumers = [
-            each
-            for each, tensor in mentions.iter_rows()
-            if producer_of(tensor) == this.name
-        ]
-        return {
-            "inputs": inputs.head(_MOST_LINKS).to_list(),
-            "consumers": list(dict.fromkeys(consumers))[:_MOST_LINKS],
-        }
+        found: dict[int, None] = {}
+        for other, start_us, tensor in mentions.iter_rows():
+            if producer_of(tensor, self._names) == this.name:
+                last = int(starts.searchsorted(start_us, side="right")) - 1
+                last -= last >= 0 and numbers[last] == other
+                if last >= 0 and numbers[last] == this.op:
+                    found[other] = None
+        return list(found)
 
     def sums(
-        self, window_us: tuple[float, float], lines: tuple[int, int]
+        self,
+        window_us: tuple[float, float],
+        lines: tuple[int, int],
+        hidden: Iterable[str] = (),
+        *,
+        is_whole: bool = False,
     ) -> dict[str, object]:
         """Return what ran in a part of the picture, by verdict and by type.
 
         Args:
             window_us: First and last moment.
             lines: First and last line.
+            hidden: Classes that are left out.
+            is_whole: Only ops that began and ended in it, and not what reaches in.
         """
+        start, end = pl.col("start_us"), pl.col("start_us") + pl.col("duration_us")
+        first, last = (start, end) if is_whole else (end, start)
         seen = self.ops.filter(
-            (pl.col("start_us") <= window_us[1])
-            & (pl.col("start_us") + pl.col("duration_us") >= window_us[0])
+            (first >= window_us[0])
+            & (last <= window_us[1])
             & pl.col("line").is_between(*lines)
+            & ~pl.col("op_class").is_in(list(hidden))
         )
 
         def by(column: str) -> list[tuple[str, int, int]]:
@@ -217,6 +248,7 @@ class Picture:
             "total_us": int(seen["duration_us"].sum()),
             "by_class": by("op_class"),
             "by_type": by("op_type"),
+            "n_types": seen["op_type"].n_unique(),
         }
 
     @functools.cached_property
@@ -227,6 +259,11 @@ class Picture:
         ran = self.ops.filter(pl.col("row_kind").is_in(list(rows)))
         group = pl.col("line").replace_strict(self._groups, return_dtype=pl.Int32)
         return BusyDevices(ran.select("start_us", "duration_us", device=group))
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        """Return the names of all ops, for those that end like a copy's."""
+        return frozenset(self.ops["name"].unique())
 
     @functools.cached_property
     def _misplaced(self) -> pl.Series:

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard import ids, panels, tables
 from placement_viz.dashboard.catalog import Catalog
-from placement_viz.dashboard.parts import legend_options, look_named, say
+from placement_viz.dashboard.parts import legend_switches, look_named, say
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
 from placement_viz.figures import count_classes, timeline_caption, timeline_frame
@@ -25,7 +25,7 @@ _RUN_IDS = (
     (ids.FACTS, "children"),
     (ids.NOTICES, "children"),
     (ids.CAPTION, "children"),
-    (ids.LEGEND, "options"),
+    (ids.LEGEND_SWITCHES, "children"),
     (ids.DEVICES, "children"),
     (ids.FIXES, "children"),
     (ids.GRADIENT_CAPTION, "children"),
@@ -40,7 +40,7 @@ def run_parts(analysis: Analysis) -> tuple[Any, ...]:
         panels.run_facts(analysis),
         panels.notices_panel(analysis),
         timeline_caption(analysis),
-        legend_options(count_classes(analysis.run, analysis.colocation)),
+        legend_switches(count_classes(analysis.run, analysis.colocation)),
         panels.devices_panel(analysis),
         panels.fixes_panel(analysis),
         tables.gradient_caption(analysis),

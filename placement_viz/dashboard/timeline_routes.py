@@ -19,7 +19,7 @@ from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.pictures import Picture
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.dashboard.windows import Segments, coalesce
-from placement_viz.errors import PlacementVizError
+from placement_viz.errors import PlacementVizError, UnknownNameError
 from placement_viz.names import short_device
 from placement_viz.units import format_us
 
@@ -37,8 +37,16 @@ _LONGEST_LABEL = 120
 _LONGEST_PATTERN = 500
 
 
-def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
-    """Answer what the timeline asks about the runs of ``catalog``."""
+def add_timeline_routes(
+    server: flask.Flask, catalog: Catalog, prefix: str = "/"
+) -> None:
+    """Answer what the timeline asks about the runs of ``catalog``.
+
+    Args:
+        server: The server of the app.
+        catalog: The runs.
+        prefix: Path of the app on the server; begins and ends with a slash.
+    """
     routes = flask.Blueprint("timeline", __name__)
 
     def picture() -> Picture:
@@ -66,11 +74,13 @@ def add_timeline_routes(server: flask.Flask, catalog: Catalog) -> None:
     routes.register_error_handler(
         PlacementVizError, lambda error: (_json({"error": str(error)}), 404)
     )
-    server.register_blueprint(routes, url_prefix=f"/{PREFIX}")
+    server.register_blueprint(routes, url_prefix=f"{prefix}{PREFIX}")
 
 
 def _op(picture: Picture) -> object:
-    return _told(picture, _whole("op"))
+    op = _whole("op")
+    told = _told(picture, op) or {}
+    return {**told, "turn": picture.turn_of(op)}
 
 
 def _beside(picture: Picture) -> object:
@@ -84,7 +94,9 @@ def _forward(picture: Picture) -> object:
 
 
 def _named(picture: Picture) -> object:
-    return _told(picture, picture.named(flask.request.args.get("name", "")))
+    """Return the op that another run calls so, in the same turn of a loop."""
+    name = flask.request.args.get("name", "")
+    return _told(picture, picture.execution(name, _whole("turn")))
 
 
 def _links(picture: Picture) -> object:
@@ -94,13 +106,20 @@ def _links(picture: Picture) -> object:
 
 def _search(picture: Picture) -> object:
     pattern = flask.request.args.get("for", "")[:_LONGEST_PATTERN]
-    total, ops = picture.search(pattern)
+    try:
+        total, ops = picture.search(pattern)
+    except UnknownNameError as error:
+        # An answer like another: the address is right, and a typing error is no fault
+        # that a browser should complain about.
+        return {"error": str(error)}
     return {"total": total, "ops": ops}
 
 
 def _sums(picture: Picture) -> object:
     span = _number("from"), _number("to")
-    return picture.sums(span, (_whole("first"), _whole("last")))
+    lines = _whole("first"), _whole("last")
+    is_whole = "whole" in flask.request.args
+    return picture.sums(span, lines, _hidden(), is_whole=is_whole)
 
 
 def _busy(picture: Picture) -> object:
@@ -133,10 +152,10 @@ def _window(picture: Picture) -> flask.Response:
     """
     start_us, end_us = _number("from"), _number("to")
     n_pixels = min(max(_whole("px"), 1), _MOST_PIXELS)
-    if not start_us < end_us:
+    # Narrower than a nanosecond is no window, and no number of pixels fits into it.
+    if end_us - start_us < 1e-3:
         flask.abort(400)
-    hidden = flask.request.args.get("hide", "").split(",")
-    levels = picture.levels(hidden)
+    levels = picture.levels(_hidden())
     segments = levels.cut(start_us, end_us, n_pixels)
     if len(segments) > _MOST_SEGMENTS:
         segments = coalesce(segments, (start_us, end_us), n_pixels)
@@ -206,6 +225,11 @@ def _told(picture: Picture, op: int | None) -> dict[str, object] | None:
         told.append(f"{found.op_class}: belongs on {home} ({found.evidence})")
     keys = ("op", "name", "line", "start_us", "duration_us", "op_class")
     return {**{key: getattr(found, key) for key in keys}, "told": told}
+
+
+def _hidden() -> list[str]:
+    """Return the classes of ops that are switched off."""
+    return flask.request.args.get("hide", "").split(",")
 
 
 def _number(name: str) -> float:

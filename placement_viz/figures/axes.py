@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,12 @@ __all__ = ["dress_figure", "frame_figure", "show_window", "whole_window"]
 _US = 1e-6
 _LINE_PX = ((24, 22), (64, 15), (10**9, 10))
 _MARGIN_PX = {"l": 92, "r": 18, "t": 30, "b": 44}
+#: A frame has no buttons above, and only the times below.
+_FRAME_MARGIN_PX = {"r": 18, "t": 6, "b": 26}
+#: Least and most room for the labels.
+_LABELS_PX = 56, 168
+_LABEL_GAP_PX = 18
+_MARKUP = re.compile(r"<[^>]*>")
 
 
 def whole_window(span_us: int) -> tuple[float, float]:
@@ -112,6 +119,14 @@ def frame_figure(
             "grid": look.grid,
         }
     )
+    saved_px = sum(_MARGIN_PX[side] - _FRAME_MARGIN_PX[side] for side in "tb")
+    least, most = _LABELS_PX
+    labels_px = max(map(_label_px, figure.layout.yaxis.ticktext), default=0)
+    left_px = min(max(int(labels_px) + _LABEL_GAP_PX, least), most)
+    figure.update_layout(
+        margin={**_FRAME_MARGIN_PX, "l": left_px},
+        height=figure.layout.height - saved_px,
+    )
     figure.update_xaxes(
         range=[t * _US for t in whole_us],
         fixedrange=True,
@@ -170,6 +185,12 @@ def _ticks(rows: Rows, look: Look) -> list[tuple[float, str]]:
         middle = lines.select((pl.col("y").min() + pl.col("y").max()) / 2).item()
         ticks.append((middle, markup))
     return ticks
+
+
+def _label_px(markup: str) -> float:
+    """Return how wide a label of :func:`_ticks` is, more or less."""
+    letter_px = 7.5 if markup.startswith("<b>") else 6.2
+    return len(html.unescape(_MARKUP.sub("", markup))) * letter_px
 
 
 def _tracer_label(row: str) -> str:

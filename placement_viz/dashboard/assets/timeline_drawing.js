@@ -70,7 +70,10 @@
 
   // How everything looks, made once for a frame.
   function makeLook(meta, context) {
+    context.font = FONT;
     return {
+      // How wide a letter is in this browser's font, more or less.
+      letter: context.measureText("nesaMulBackprop_1").width / 17,
       fills: meta.fills,
       patterns: meta.fills.map((fill, i) =>
         meta.hatches[i] ? hatch(meta.hatches[i], fill, meta.surface) : fill
@@ -128,7 +131,7 @@
 
   function drawLabel(look, text, x, y, width, tall, fill) {
     const { context } = look;
-    const room = Math.floor((width - 8) / 5.6);
+    const room = Math.floor((width - 8) / look.letter);
     if (room < 2) return;
     const shown = text.length > room ? text.slice(0, room - 1) + "…" : text;
     context.save();
@@ -137,7 +140,7 @@
     context.clip();
     // Text needs a quiet ground, which a hatch is not.
     context.fillStyle = fill;
-    context.fillRect(x + 2, y, Math.min(width - 4, shown.length * 6.2 + 4), tall);
+    context.fillRect(x + 2, y, Math.min(width - 4, context.measureText(shown).width + 4), tall);
     context.fillStyle = look.surface;
     context.fillText(shown, x + 4, y + tall / 2 + 0.5);
     context.restore();

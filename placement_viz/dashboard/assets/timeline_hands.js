@@ -108,7 +108,8 @@
       this.graph.focus({ preventScroll: true });
       this.canvas.setPointerCapture(event.pointerId);
       const [x, y] = this.place(event);
-      this.pointers.set(event.pointerId, { x, y, startX: x, startY: y });
+      const { clientY } = event;
+      this.pointers.set(event.pointerId, { x, y, startX: x, startY: y, clientY });
       this.isSpan = event.shiftKey;
       this.hasMoved = false;
     },
@@ -132,8 +133,10 @@
         this.stretch(pointer, x, y);
       } else {
         this.pan((pointer.x - x) / this.area.width);
+        // Lines that are out of sight come along.
+        if (event.pointerType === "mouse") this.graph.scrollTop += pointer.clientY - event.clientY;
       }
-      Object.assign(pointer, { x, y });
+      Object.assign(pointer, { x, y, clientY: event.clientY });
     },
 
     onUp(event) {
@@ -185,7 +188,8 @@
     },
 
     openSearch() {
-      if (this.searchBox) this.searchBox.focus();
+      // Selected, so that what is typed takes the place of what was searched before.
+      if (this.searchBox) this.searchBox.select();
       else this.note("search in the view of one run");
     },
 
@@ -193,15 +197,17 @@
       const card = this.graph.parentElement;
       let help = card.querySelector(".keys");
       if (help) return help.remove();
-      help = document.createElement("dl");
+      help = document.createElement("div");
       help.className = "keys";
       help.setAttribute("role", "status");
+      const list = document.createElement("dl");
       HELP.forEach(([keys, meaning]) => {
         const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
         dt.textContent = keys;
         dd.textContent = meaning;
-        help.append(dt, dd);
+        list.append(dt, dd);
       });
+      help.append(list);
       return card.append(help);
     },
 

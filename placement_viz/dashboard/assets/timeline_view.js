@@ -7,9 +7,11 @@
 (function () {
   "use strict";
 
-  const { Source, draw, hands, layout, makeLook, meters, formatLength, pair } = window.placementTimeline;
+  const { Source, draw, finding, hands, layout, makeLook, meters, pair } =
+    window.placementTimeline;
+  const { formatLength } = window.placementTimeline;
   const SMALLEST_US = 2;
-  const TIP_DELAY_MS = 60;
+  const REST_MS = 400;
 
   class Timeline {
     constructor(id) {
@@ -20,6 +22,7 @@
       this.cursor = this.graph.querySelector(".cursor");
       this.tip = this.graph.querySelector(".tip");
       this.status = this.graph.parentElement.querySelector(".timeline-status");
+      this.voice = this.graph.parentElement.querySelector(".timeline-voice");
       this.sources = [];
       this.hidden = [];
       this.window = null;
@@ -29,7 +32,7 @@
       this.found = null;
       this.onWindow = this.onChoose = this.onFold = () => {};
       this.folded = new Set();
-      this.rendered = 0;
+      this.rendered = this.turn = 0;
       this.listen();
     }
 
@@ -57,6 +60,7 @@
       if (isNew) {
         this.sources = runs.map((run) => new Source(run, () => this.redraw()));
         this.chosen = [];
+        this.turn += 1;
         this.links = this.span = this.found = this.mapData = this.counter = null;
         this.drawMap();
       }
@@ -73,7 +77,8 @@
       const box = this.graph.getBoundingClientRect();
       const place = this.plot.getBoundingClientRect();
       const dx = place.left - box.left;
-      const dy = place.top - box.top;
+      // The canvas moves with what is scrolled.
+      const dy = place.top - box.top + this.graph.scrollTop;
       this.area = {
         left: dx + xaxis._offset,
         top: dy + yaxis._offset,
@@ -83,8 +88,12 @@
       const at = (y) => dy + yaxis._offset + yaxis.d2p(y);
       this.lineHeight = Math.abs(yaxis.d2p(1) - yaxis.d2p(0));
       this.tops = this.meta.sources.map((ys) => ys.map(at));
+      if (this.map) {
+        this.map.style.marginLeft = this.area.left + "px";
+        this.map.style.width = this.area.width + "px";
+      }
       const ratio = window.devicePixelRatio || 1;
-      const size = [box.width, dy + layout.height];
+      const size = [this.graph.clientWidth, dy + layout.height];
       this.canvas.style.width = size[0] + "px";
       this.canvas.style.height = size[1] + "px";
       this.canvas.width = Math.round(size[0] * ratio);
@@ -192,10 +201,19 @@
       );
     }
 
+    // What is shown, told only when it is news: what was found or measured stays.
     say(text) {
-      if (this.status && !this.isSaying && this.status.textContent !== text) {
-        this.status.textContent = text;
-      }
+      if (text === this.said) return;
+      this.said = text;
+      if (!this.isSaying) this.write(text);
+    }
+
+    // Screen readers hear it when the hand is at rest, and not at each step of a zoom.
+    write(text) {
+      if (!this.status) return;
+      this.status.textContent = text;
+      window.clearTimeout(this.resting);
+      this.resting = window.setTimeout(() => (this.voice.textContent = text), REST_MS);
     }
 
     // ---- the whole run, small ---------------------------------------------
@@ -249,6 +267,8 @@
       const next = [from, from + width];
       if (next[0] === this.window[0] && next[1] === this.window[1]) return;
       this.window = next;
+      // It tells of what was there before.
+      this.leave();
       this.refresh();
       window.clearTimeout(this.later);
       // An address that changed with each frame would fill the history.
@@ -274,8 +294,13 @@
     }
 
     // Shows an op, and brings it into the window.
-    reveal(told, shift) {
-      const from = told.start_us + (shift || 0);
+    reveal(told, index) {
+      const { graph } = this;
+      const y = this.tops[index][told.line];
+      const isHigh = y - this.lineHeight < graph.scrollTop;
+      const isLow = y + this.lineHeight > graph.scrollTop + graph.clientHeight;
+      if (isHigh || isLow) graph.scrollTop = y - graph.clientHeight / 2;
+      const from = told.start_us + this.sources[index].shift;
       const to = from + told.duration_us;
       if (from >= this.window[0] && to <= this.window[1]) {
         this.redraw();
@@ -286,254 +311,13 @@
       this.redraw();
     }
 
-    // ---- choosing ---------------------------------------------------------
-
-    async choose(op, index) {
-      const source = this.sources[index || 0];
-      this.links = null;
-      if (op === null || !source) {
-        this.chosen = [];
-        this.redraw();
-        return;
-      }
-      const told = await source.op(op);
-      if (!told || told.error) return;
-      this.chosen = [{ source: index || 0, told }];
-      this.reveal(told, source.shift);
-      if (this.sources.length === 2) await this.chooseTwin(index || 0, told);
-    }
-
-    // The segment under a point, the misplaced first.
-    hit(x, y) {
-      const { area } = this;
-      if (!area || x < area.left || x > area.left + area.width) return null;
-      const last = this.meta.classes.length - 1;
-      let best = null;
-      this.sources.forEach((source, index) => {
-        if (!source.data) return;
-        const near = (top) => Math.abs(top - y) <= this.lineHeight / 2;
-        const line = this.tops[index].findIndex(near);
-        if (line < 0) return;
-        const { op, kind, begin, end } = source.data;
-        const offset = this.x(source.window[0]);
-        const scale = this.x(source.window[1]) - offset;
-        for (let i = 0; i < op.length; i += 1) {
-          if (kind[i] >> 8 !== line) continue;
-          const x0 = offset + begin[i] * scale;
-          const x1 = offset + end[i] * scale;
-          const gap = Math.max(x0 - x, x - Math.max(x1, x0 + 1), 0);
-          if (gap > 2) continue;
-          const rank = gap * 10 - ((kind[i] & 255) === last ? 5 : 0);
-          if (!best || rank < best.rank) {
-            const width = source.window[1] - source.window[0];
-            const from = source.window[0] + begin[i] * width;
-            const to = source.window[0] + end[i] * width;
-            best = { rank, index, line, op: op[i], from, to };
-          }
-        }
-      });
-      return best;
-    }
-
-    async hover(x, y) {
-      const under = this.hit(x, y);
-      const key = under && `${under.index} ${under.line} ${under.op} ${under.from}`;
-      if (key === this.hovered) {
-        if (under) this.placeTip(x, y);
-        return;
-      }
-      this.hovered = key;
-      this.tip.hidden = true;
-      this.canvas.style.cursor = under ? "pointer" : "grab";
-      if (!under) return;
-      await new Promise((done) => window.setTimeout(done, TIP_DELAY_MS));
-      if (this.hovered !== key) return;
-      const lines = await this.describe(under);
-      if (!lines || this.hovered !== key) return;
-      this.tip.replaceChildren(
-        ...lines.map((text, i) => {
-          const line = document.createElement(i ? "div" : "strong");
-          line.textContent = text.length > 160 ? text.slice(0, 90) + "…" + text.slice(-60) : text;
-          return line;
-        })
-      );
-      this.tip.hidden = false;
-      this.placeTip(x, y);
-    }
-
-    async describe(under) {
-      const source = this.sources[under.index];
-      if (under.op >= 0) {
-        const told = await source.op(under.op);
-        return told && !told.error ? [told.name, ...told.told] : null;
-      }
-      const query = { from: under.from, to: under.to, first: under.line, last: under.line };
-      const sums = await source.ask("sums", this.shifted(source, query));
-      if (!sums || sums.error) return null;
-      const types = sums.by_type.slice(0, 3).map(([type, n]) => `${n} ${type}`);
-      return [
-        `${sums.title} in ${formatLength(under.to - under.from)}`,
-        ...sums.by_class.map(([kind, n, us]) => `${n} ${kind}: ${formatLength(us)}`),
-        types.join(", "),
-        "click to zoom in",
-      ];
-    }
-
-    // In the page, for the frame may be lower than what there is to tell.
-    placeTip(x, y) {
-      const box = this.canvas.getBoundingClientRect();
-      const { offsetWidth: wide, offsetHeight: tall } = this.tip;
-      const [left, top] = [box.left + x + 14, box.top + y + 16];
-      const fits = top + tall < window.innerHeight;
-      this.tip.style.left = Math.max(4, Math.min(left, window.innerWidth - wide - 4)) + "px";
-      this.tip.style.top = (fits ? top : box.top + y - tall - 10) + "px";
-    }
-
-    leave() {
-      this.cursor.hidden = true;
-      this.hovered = null;
-      this.tip.hidden = true;
-    }
-
-    click(x, y) {
-      if (this.area && x < this.area.left) {
-        this.fold(this.deviceAt(y));
-        return;
-      }
-      const under = this.hit(x, y);
-      if (!under) return;
-      if (under.op < 0) {
-        const air = Math.max(under.to - under.from, SMALLEST_US) * 0.1;
-        this.moveTo([under.from - air, under.to + air]);
-        return;
-      }
-      this.choose(under.op, under.index);
-      this.onChoose(under.op, under.index);
-    }
-
-    // ---- steps from op to op ----------------------------------------------
-
-    async beside(step) {
-      const mark = this.chosen[0];
-      const index = mark ? mark.source : 0;
-      const at = (this.window[0] + this.window[1]) / 2 - this.sources[index].shift;
-      const query = { step, at, op: mark ? mark.told.op : -1 };
-      this.go(await this.sources[index].ask("beside", query), index, "no misplaced op that way");
-    }
-
-    async forward() {
-      const mark = this.chosen[0];
-      if (!mark) return this.note("choose an op first");
-      const told = await this.sources[mark.source].ask("forward", { op: mark.told.op });
-      this.go(told, mark.source, "its forward op did not run in this step");
-    }
-
-    go(told, index, otherwise) {
-      if (!told || told.error) {
-        this.note(otherwise);
-        return;
-      }
-      this.choose(told.op, index);
-      this.onChoose(told.op, index);
-    }
-
-    async showLinks() {
-      const mark = this.chosen[0];
-      if (!mark) return this.note("choose an op first");
-      if (this.links) {
-        this.links = null;
-        this.redraw();
-        return;
-      }
-      const ends = await this.sources[mark.source].ask("links", { op: mark.told.op });
-      if (!ends || ends.error) return;
-      const as = (told) => ({ source: mark.source, told });
-      this.links = [
-        ...ends.inputs.map((told) => [as(told), mark]),
-        ...ends.consumers.map((told) => [mark, as(told)]),
-      ];
-      this.note(`${ends.inputs.length} inputs, ${ends.consumers.length} consumers`);
-      this.redraw();
-    }
-
-    // ---- searching --------------------------------------------------------
-
-    async search(text) {
-      if (!text) {
-        this.found = null;
-        return;
-      }
-      const found = await this.sources[0].ask("search", { for: text });
-      if (!found) return;
-      if (found.error) return this.note(found.error);
-      this.found = { ops: found.ops, total: found.total, at: -1 };
-      if (!found.total) return this.note("nothing found");
-      this.stepFound(1);
-    }
-
-    stepFound(step) {
-      if (!this.found || !this.found.ops.length) return this.note("search with / first");
-      const { ops, total } = this.found;
-      this.found.at = (this.found.at + step + ops.length) % ops.length;
-      const op = ops[this.found.at];
-      this.note(`${this.found.at + 1} of ${total.toLocaleString("en")} found`);
-      this.choose(op, 0);
-      this.onChoose(op, 0);
-    }
-
-    // News stays for a while, whatever is drawn meanwhile.
-    note(text) {
-      if (!this.status) return;
-      this.status.textContent = text;
-      this.isSaying = true;
-      window.clearTimeout(this.saying);
-      this.saying = window.setTimeout(() => (this.isSaying = false), 2500);
-    }
-
-    // ---- a part of the picture --------------------------------------------
-
-    async measureSpan() {
-      const span = this.span;
-      if (!span) return;
-      const index = this.tops.findIndex((tops) => tops.some((y) => y >= span.top && y <= span.bottom));
-      if (index < 0) return;
-      const lines = this.tops[index]
-        .map((y, line) => ({ y, line }))
-        .filter(({ y }) => y + this.lineHeight / 2 >= span.top && y - this.lineHeight / 2 <= span.bottom)
-        .map(({ line }) => line);
-      const query = { from: span.from, to: span.to, first: lines[0], last: lines[lines.length - 1] };
-      const source = this.sources[index];
-      const sums = await source.ask("sums", this.shifted(source, query));
-      if (!sums || sums.error || span !== this.span) return;
-      const parts = sums.by_class.map(([kind, n, us]) => `${n} ${kind} ${formatLength(us)}`);
-      const types = sums.by_type.slice(0, 5).map(([type, n, us]) => `${type} ×${n} ${formatLength(us)}`);
-      this.note(
-        `${formatLength(span.to - span.from)}: ${sums.title}, ${formatLength(sums.total_us)} of durations` +
-          ` · ${parts.join(", ")} · ${types.join(", ")}`
-      );
-    }
-
-    zoomToSpan() {
-      const mark = this.chosen[0];
-      if (this.span) {
-        this.moveTo([this.span.from, this.span.to]);
-      } else if (mark) {
-        const { start_us: start, duration_us: length } = mark.told;
-        const from = start + this.sources[mark.source].shift;
-        const air = Math.max(length, SMALLEST_US) * 0.5;
-        this.moveTo([from - air, from + length + air]);
-      } else {
-        this.note("mark a part with Shift and drag, or choose an op");
-      }
-    }
-
     clear() {
       this.span = this.links = null;
       this.redraw();
     }
   }
 
-  Object.assign(Timeline.prototype, hands, layout, meters, pair);
+  Object.assign(Timeline.prototype, finding, hands, layout, meters, pair);
 
   // One for each place that holds a timeline, made when it is first asked for.
   const made = {};
