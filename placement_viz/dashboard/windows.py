@@ -22,10 +22,12 @@ import polars as pl
 
 from placement_viz.figures import OpClass
 
-__all__ = ["CLASSES", "Levels", "Segments", "build_levels", "coalesce"]
+__all__ = ["CLASSES", "CLASS_TYPE", "Levels", "Segments", "build_levels", "coalesce"]
 
 #: Class of op by its number, in drawing order.
 CLASSES = tuple(OpClass)
+#: The same as a type of column.
+CLASS_TYPE = pl.Enum([each.value for each in CLASSES])
 _MISPLACED = CLASSES.index(OpClass.MISPLACED)
 #: A level is only kept if it has at most this share of what the one before has.
 _WORTH = 0.75
@@ -168,37 +170,33 @@ def build_levels(ops: pl.DataFrame, n_lines: int) -> Levels:
             :class:`OpClass`) and ``op``; times are not negative.
         n_lines: How many lines there are.
     """
-    ops = ops.with_columns(
-        number=pl.col("op_class").replace_strict(
-            {each.value: number for number, each in enumerate(CLASSES)},
-            return_dtype=pl.UInt8,
-        ),
-        end_us=pl.col("start_us") + pl.col("duration_us"),
-    ).with_columns(
-        row=2 * pl.col("line").cast(pl.Int64)
-        + (pl.col("number") == _MISPLACED).cast(pl.Int64)
-    )
-    ops = ops.sort("row", "start_us")
-    span_us = int(ops["end_us"].max() or 0)  # type: ignore[arg-type]
-    row = ops["row"].to_numpy()
+    number = _numbers(ops["op_class"])
+    line = ops["line"].to_numpy().astype(np.int32)
+    row = 2 * line + (number == _MISPLACED)
+    start_us = ops["start_us"].to_numpy()
+    # Stable, so that of a table in order of start nothing is left to sort in a row.
+    if (start_us[1:] < start_us[:-1]).any():
+        order = np.lexsort((start_us, row))
+    else:
+        order = np.argsort(_narrow(row, 2 * n_lines), kind="stable")
+    start_us, row = start_us[order], row[order]
+    end_us = start_us + ops["duration_us"].to_numpy()[order]
+    span_us = int(end_us.max(initial=0))
     segments = Segments(
-        line=ops["line"].cast(pl.Int32).to_numpy(),
-        start_us=ops["start_us"].to_numpy(),
-        end_us=ops["end_us"].to_numpy(),
-        op_class=ops["number"].to_numpy(),
-        op=ops["op"].cast(pl.Int32).to_numpy(),
+        line=line[order],
+        start_us=start_us,
+        end_us=end_us,
+        op_class=number[order],
+        op=ops["op"].to_numpy()[order].astype(np.int32),
     )
-    ends = np.sort(row * (span_us + 2) + segments.end_us)
-    busy = np.zeros((len(segments), len(CLASSES)), dtype=np.float32)
-    busy[np.arange(len(segments)), segments.op_class] = (
-        segments.end_us - segments.start_us
-    )
+    ends = np.sort(row * np.int64(span_us + 2) + end_us)
+    busy = _Busy.of(segments)
     levels = [_level(0, segments, row, span_us)]
     bucket_us = 1
     while 2 * bucket_us <= span_us and len(segments):
-        merged, merged_row, merged_busy = _merge(segments, row, busy, bucket_us)
-        if len(merged) <= _WORTH * len(segments):
-            segments, row, busy = merged, merged_row, merged_busy
+        merged = _merge(segments, row, busy, bucket_us)
+        if merged is not None and len(merged[0]) <= _WORTH * len(segments):
+            segments, row, busy = merged
             levels.append(_level(bucket_us, segments, row, span_us))
         bucket_us *= 2
     return Levels(n_lines, span_us, tuple(levels), ends)
@@ -241,8 +239,20 @@ def coalesce(
     )
 
 
-def _level(bucket_us: int, segments: Segments, row: _Ints, span_us: int) -> _Level:
-    bases = row * (span_us + 2)
+def _numbers(op_class: pl.Series) -> npt.NDArray[np.uint8]:
+    """Return the position of each class in :data:`CLASSES`."""
+    return op_class.cast(CLASS_TYPE).to_physical().to_numpy().astype(np.uint8)
+
+
+def _narrow(row: npt.NDArray[np.int32], n_rows: int) -> npt.NDArray[Any]:
+    """Return ``row`` in as few bytes as it fits into: two can be sorted by counting."""
+    return row.astype(np.uint16) if n_rows <= 1 << 16 else row
+
+
+def _level(
+    bucket_us: int, segments: Segments, row: npt.NDArray[np.int32], span_us: int
+) -> _Level:
+    bases = row * np.int64(span_us + 2)
     return _Level(
         bucket_us,
         segments,
@@ -253,39 +263,73 @@ def _level(bucket_us: int, segments: Segments, row: _Ints, span_us: int) -> _Lev
     )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Busy:
+    """How long ops of each class ran in each segment.
+
+    Attributes:
+        classes: (k,) position in :data:`CLASSES`, only of those that are there.
+        us: (n,) time of each, in the order of ``classes``; empty if that is one, as
+            then nothing needs to be told apart.
+    """
+
+    classes: npt.NDArray[np.uint8]
+    us: tuple[npt.NDArray[np.float32], ...]
+
+    @classmethod
+    def of(cls, segments: Segments) -> _Busy:
+        """Return the time of single ops."""
+        length_us = (segments.end_us - segments.start_us).astype(np.float32)
+        classes = np.flatnonzero(np.bincount(segments.op_class)).astype(np.uint8)
+        if len(classes) < 2:
+            return cls(classes, ())
+        return cls(
+            classes, tuple(length_us * (segments.op_class == each) for each in classes)
+        )
+
+    def merged(
+        self, which: npt.NDArray[np.bool_], begins: _Ints
+    ) -> tuple[npt.NDArray[np.float32], ...]:
+        """Return the sums of blocks of those in ``which``, a block from each begin."""
+        return tuple(np.add.reduceat(us[which], begins) for us in self.us)
+
+
 def _merge(
-    segments: Segments, row: _Ints, busy: npt.NDArray[np.float32], bucket_us: int
-) -> tuple[Segments, _Ints, npt.NDArray[np.float32]]:
-    """Return ``segments`` with the short ones of each bucket as one block."""
+    segments: Segments, row: npt.NDArray[np.int32], busy: _Busy, bucket_us: int
+) -> tuple[Segments, npt.NDArray[np.int32], _Busy] | None:
+    """Return ``segments`` with the short ones of each bucket as one block.
+
+    None if that is not worth it.
+    """
     is_short = segments.end_us - segments.start_us < bucket_us
     # A block is merged on, whatever its length: it lies in the bucket that it began in.
     is_short |= segments.op < 0
+    short = np.flatnonzero(is_short)
     # Merging can save no more than all of these but one.
-    if is_short.sum() < (1 - _WORTH) * len(segments):
-        return segments, row, busy
-    short, alone = segments.take(is_short), segments.take(~is_short)
-    short_row, bucket = row[is_short], short.start_us // bucket_us
-    is_new = np.empty(len(short), dtype=bool)
-    is_new[0] = True
-    is_new[1:] = (np.diff(short_row) != 0) | (np.diff(bucket) != 0)
+    if len(short) < (1 - _WORTH) * len(segments):
+        return None
+    short_row, bucket = row[short], segments.start_us[short] // bucket_us
+    is_new = np.ones(len(short), dtype=bool)
+    is_new[1:] = (short_row[1:] != short_row[:-1]) | (bucket[1:] != bucket[:-1])
     begins = np.flatnonzero(is_new)
-    block_busy = np.add.reduceat(busy[is_short], begins, axis=0)
-    is_one = np.diff(np.append(begins, len(short))) == 1
+    # A block begins with its first segment, and so stands in order in its place.
+    firsts = short[begins]
+    is_kept = ~is_short
+    is_kept[firsts] = True
+    place = np.cumsum(is_kept)[firsts] - 1
+    kept = segments.take(is_kept)
+    is_one = np.diff(begins, append=len(short)) == 1
+    end_us, op, op_class = kept.end_us, kept.op, kept.op_class
+    end_us[place] = np.maximum.reduceat(segments.end_us[short], begins)
+    op[place[~is_one]] = -1
+    if not busy.us:
+        return kept, row[is_kept], busy
+    sums = busy.merged(is_short, begins)
     # Time decides the colour, and where no op lasts any time, the first op's class.
-    most = np.where(
-        is_one | (block_busy.max(axis=1) == 0),
-        short.op_class[begins],
-        block_busy.argmax(axis=1).astype(np.uint8),
-    ).astype(np.uint8)
-    blocks = Segments(
-        line=short.line[begins],
-        start_us=np.minimum.reduceat(short.start_us, begins),
-        end_us=np.maximum.reduceat(short.end_us, begins),
-        op_class=most,
-        op=np.where(is_one, short.op[begins], -1).astype(np.int32),
-    )
-    both = Segments.joined([alone, blocks])
-    both_row = np.concatenate((row[~is_short], short_row[begins]))
-    order = np.lexsort((both.start_us, both_row))
-    both_busy = np.concatenate((busy[~is_short], block_busy))
-    return both.take(order), both_row[order], both_busy[order]
+    is_timed = np.maximum.reduce(sums) > 0
+    most = busy.classes[np.argmax(sums, axis=0)]
+    op_class[place] = np.where(is_timed & ~is_one, most, op_class[place])
+    us = tuple(each[is_kept] for each in busy.us)
+    for each, block_us in zip(us, sums, strict=True):
+        each[place] = block_us
+    return kept, row[is_kept], _Busy(busy.classes, us)
