@@ -13,7 +13,7 @@ pip    := $(python) -m pip --disable-pip-version-check
 .PHONY: help run test check fmt oracle fuzz bench bench-browser traces browser clean
 
 help:  ## list these commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: $(venv)/runtime  ## start the app on http://127.0.0.1:8050 (PORT=… HOST=…)
 	HOST=$(HOST) PORT=$(PORT) $(python) app.py

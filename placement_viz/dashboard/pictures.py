@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from placement_viz.analysis import Analysis
-from placement_viz.dashboard.windows import Levels, build_levels
+from placement_viz.dashboard.windows import CLASS_TYPE, Levels, build_levels
 from placement_viz.errors import UnknownNameError
 from placement_viz.figures import OpClass, classify_ops, place_rows
 from placement_viz.model import RowKind
@@ -30,7 +30,7 @@ _MOST_TYPES = 12
 
 @dataclasses.dataclass(frozen=True)
 class DrawnOp:
-    """One op: a row of :attr:`Picture.ops`."""
+    """One op: a row of :attr:`Picture.ops`, and what its verdict rests on."""
 
     op: int
     name: str
@@ -49,38 +49,66 @@ class Picture:
     """Where the ops of a run are drawn, and what can be asked about them.
 
     Attributes:
-        ops: ``op``, ``name``, ``op_type``, ``device``, ``line`` (from 0 at the top),
-            ``start_us``, ``duration_us``, ``op_class``, ``forward_op`` and others of
-            :func:`~placement_viz.figures.classify_ops`; in order of start.
         n_lines: How many lines there are.
         devices: Those of the run, for names as short as they can be.
     """
 
     def __init__(self, analysis: Analysis) -> None:
-        """Place all ops of ``analysis``."""
-        run = analysis.run
-        lines = place_rows(run.trace).lines.sort("y").with_row_index("line")
-        self._trace = run.trace
-        self.devices = run.trace.devices
-        self.n_lines = lines.height
-        self.ops = classify_ops(run, analysis.colocation).join(
-            lines.select("device", "row", "lane", "row_kind", "line"),
-            on=["device", "row", "lane", "row_kind"],
-            how="left",
-            maintain_order="left",
+        """Draw the ops of ``analysis``, when they are first asked for."""
+        self._run = analysis.run
+        self._colocation = analysis.colocation
+        self._lines = (
+            place_rows(analysis.run.trace).lines.sort("y").with_row_index("line")
         )
+        self.devices = analysis.run.trace.devices
+        self.n_lines = self._lines.height
         self._levels: collections.OrderedDict[frozenset[str], Levels] = (
             collections.OrderedDict()
         )
-        self._lock = threading.Lock()
+        # All who look at a run want its picture at once, and it is made once.
+        self._lock = threading.RLock()
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """Return where each op is drawn, in order of start.
+
+        Columns are ``op``, ``name``, ``op_type``, ``device``, ``row_kind``,
+        ``start_us``, ``duration_us``, ``line`` (from 0 at the top) and ``op_class``.
+        """
+        with self._lock:
+            return self._ops
+
+    @functools.cached_property
+    def _ops(self) -> pl.DataFrame:
+        ops = self._run.trace.ops
+        place = ("device", "row", "lane", "row_kind")
+        # Columns of the trace are shared with it; joins would copy them.
+        lines = ops.select(place).join(
+            self._lines.select(*place, "line"),
+            on=place,
+            how="left",
+            maintain_order="left",
+        )
+        classes = classify_ops(self._run, self._colocation)
+        return ops.select(
+            "name", "op_type", "device", "row_kind", "start_us", "duration_us"
+        ).with_columns(
+            op=pl.int_range(pl.len(), dtype=pl.Int32),
+            line=lines["line"].cast(pl.Int32),
+            op_class=classes["op_class"].cast(CLASS_TYPE),
+        )
 
     def levels(self, hidden: Iterable[str] = ()) -> Levels:
         """Return the levels of detail without the classes in ``hidden``."""
         key = frozenset(hidden) & {each.value for each in OpClass}
         with self._lock:
             if key not in self._levels:
-                seen = self.ops.filter(~pl.col("op_class").is_in(list(key)))
-                self._levels[key] = build_levels(seen, self.n_lines)
+                drawn = self._ops.select(
+                    "line", "start_us", "duration_us", "op_class", "op"
+                )
+                if key:
+                    drawn = drawn.filter(~pl.col("op_class").is_in(sorted(key)))
+                self._levels[key] = build_levels(drawn, self.n_lines)
                 while len(self._levels) > _MOST_LEVELS:
                     self._levels.popitem(last=False)
             self._levels.move_to_end(key)
@@ -98,8 +126,11 @@ class Picture:
         if not 0 <= op < self.ops.height:
             message = f"no op number {op}: there are {self.ops.height:,}"
             raise UnknownNameError(message)
-        fields = [field.name for field in dataclasses.fields(DrawnOp)]
-        return DrawnOp(**self.ops.select(fields).row(op, named=True))
+        found = self.ops.drop("row_kind").row(op, named=True)
+        verdict = ("forward_op", "expected_device", "evidence")
+        judged = self._colocation.gradients.filter(pl.col("op") == op).select(verdict)
+        known = judged.row(0, named=True) if judged.height else dict.fromkeys(verdict)
+        return DrawnOp(**found, **known)
 
     def misplaced_beside(self, moment_us: float, op: int, step: int) -> int | None:
         """Return the misplaced op before or after; None when there is none.
@@ -161,7 +192,7 @@ class Picture:
         Of several executions of an input it is the last before the op began.
         """
         this = self.op(op)
-        ops = self._trace.ops
+        ops = self._run.trace.ops
         wanted = [producer_of(each) for each in ops["inputs"][op]]
         before = self.ops.filter(
             pl.col("name").is_in(wanted)

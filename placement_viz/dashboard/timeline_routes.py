@@ -158,7 +158,7 @@ def _labels(picture: Picture, segments: Segments, pixel_us: float) -> dict[int, 
         wide = wide[np.argsort(-width_us[wide], kind="stable")[:_MOST_LABELS]]
     ops = segments.op[wide]
     last = pl.col("name").str.split("/").list.last()
-    named = picture.ops[ops].select(
+    named = picture.ops.select("name", "op_type")[ops].select(
         pl.format("{} · {}", last, "op_type").str.head(_LONGEST_LABEL)
     )
     return dict(zip(ops.tolist(), named.to_series().to_list(), strict=True))
