@@ -83,8 +83,7 @@ def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ..
             for (device,), ops in table.partition_by("device", as_dict=True).items()
         }
         for table in (
-            each.select(_TIMES)
-            for each in (_ran(trace), gradients, misplaced, copies)
+            each.select(_TIMES) for each in (_ran(trace), gradients, misplaced, copies)
         )
     )
     nothing = (0, 0)

@@ -23,6 +23,7 @@ import waitress
 from placement_viz.dashboard import layout
 from placement_viz.dashboard.callbacks import add_callbacks
 from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.packing import pack_scripts
 from placement_viz.dashboard.parts import say
 from placement_viz.dashboard.sessions import protect_server, session_id
 from placement_viz.dashboard.timeline_routes import add_timeline_routes
@@ -80,6 +81,7 @@ def create_app(
         server, Uploads(catalog), catalog, app.config.routes_pathname_prefix
     )
     protect_server(server, app.csp_hashes())
+    pack_scripts(server)
     return app
 
 

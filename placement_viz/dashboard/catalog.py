@@ -8,18 +8,25 @@ threads and sessions may share them.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import logging
 import pathlib
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
 
-from placement_viz import Analysis, analyze_run, load_run
+from placement_viz import Analysis, load_run
+from placement_viz.analysis import survey_run
+from placement_viz.analysis.apart import LARGE_OPS, judge_run
 from placement_viz.dashboard.pictures import Picture
 from placement_viz.dashboard.progress import Meter
 from placement_viz.errors import UnknownNameError
+from placement_viz.model import Run
 
 __all__ = ["Catalog", "Limits", "Listing", "Reading"]
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,14 +81,18 @@ class Reading:
         label: What its run is called.
         meter: How far it has been read.
         is_judging: Whether it has been read, and is now judged.
+        is_shown: Whether it can be looked at while it is judged.
         sessions: Who waits for it; a session twice when it asked twice.
+        judged: Set when it has been judged, or cannot be.
         turn: Held while it is read, so that it is read once for all who wait.
     """
 
     label: str
     meter: Meter = dataclasses.field(default_factory=lambda: Meter(0))
     is_judging: bool = False
+    is_shown: bool = False
     sessions: list[str] = dataclasses.field(default_factory=list)
+    judged: threading.Event = dataclasses.field(default_factory=threading.Event)
     turn: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
 
@@ -121,6 +132,7 @@ class Catalog:
             weakref.WeakKeyDictionary()
         )
         self._lock = threading.Lock()
+        self._drawing = threading.Lock()
 
     def listing(self, session: str) -> Listing:
         """Return the labels of what ``session`` can open."""
@@ -130,6 +142,8 @@ class Catalog:
 
     def load(self, label: str, session: str) -> Analysis:
         """Return the run called ``label``, analysed.
+
+        Of a large one it is a first look, until it has been judged.
 
         Raises:
             UnknownNameError: The session has no such run.
@@ -142,6 +156,9 @@ class Catalog:
                 uploads.move_to_end(label)
                 return uploads[label]
             if label in self._read:
+                reading = self._readings.get(label)
+                if reading and session not in reading.sessions:
+                    reading.sessions.append(session)
                 return self._read[label]
         path = self._opened.get(label) or self._samples.get(label)
         if path is None:
@@ -152,6 +169,21 @@ class Catalog:
             raise UnknownNameError(message)
         return self._read_file(path, label, session)
 
+    def load_judged(self, label: str, session: str) -> Analysis:
+        """Return the run called ``label``, as :meth:`load` does once it is judged.
+
+        Raises:
+            UnknownNameError: The session has no such run.
+            TraceError: The file behind the label cannot be used.
+        """
+        analysis = self.load(label, session)
+        with self._lock:
+            reading = self._readings.get(label)
+        if analysis.is_judged or reading is None:
+            return self.load(label, session)
+        reading.judged.wait()
+        return self.load(label, session)
+
     def picture(self, label: str, session: str) -> Picture:
         """Return how the run called ``label`` is drawn.
 
@@ -159,11 +191,19 @@ class Catalog:
             UnknownNameError: The session has no such run.
             TraceError: The file behind the label cannot be used.
         """
-        analysis = self.load(label, session)
-        found = self._pictures.get(analysis)
-        if found is None:
-            found = self._pictures.setdefault(analysis, Picture(analysis))
-        return found
+        return self._picture(self.load(label, session))
+
+    def draw(self, label: str, session: str) -> None:
+        """Prepare the picture of a run, if it is still there."""
+        with contextlib.suppress(UnknownNameError):
+            self.picture(label, session).levels()
+
+    def _picture(self, analysis: Analysis) -> Picture:
+        with self._drawing:
+            found = self._pictures.get(analysis)
+            if found is None:
+                found = self._pictures[analysis] = Picture(analysis)
+            return found
 
     def readings(self, session: str) -> tuple[Reading, ...]:
         """Return what is being read because ``session`` opened it."""
@@ -217,13 +257,46 @@ class Catalog:
                         path, cache=self._cache, on_progress=reading.meter.reach
                     )
                     reading.is_judging = True
-                    self._read[label] = analyze_run(run)
+                    self._read[label] = self._look_at(run, reading)
                 return self._read[label]
         finally:
-            with self._lock:
-                reading.sessions.remove(session)
-                if not reading.sessions:
-                    del self._readings[label]
+            # Who looks at a run that is being judged still waits for the verdicts.
+            if not reading.is_shown:
+                self._leave(reading, session)
+
+    def _look_at(self, run: Run, reading: Reading) -> Analysis:
+        """Return what is told of a run first: of a large one, what needs no time."""
+        if run.trace.ops.height < LARGE_OPS:
+            return judge_run(run)
+        reading.is_shown = True
+        # A daemon, as no one waits for the verdicts when the server ends.
+        threading.Thread(target=self._judge, args=(run, reading), daemon=True).start()
+        return survey_run(run)
+
+    def _judge(self, run: Run, reading: Reading) -> None:
+        """Judge a run that can be looked at already; raises nothing."""
+        analysis = None
+        try:
+            analysis = judge_run(run)
+            # Drawn before somebody asks.
+            self._picture(analysis).levels()
+        except Exception:  # noqa: BLE001 - the thread must say that it is done
+            _LOG.exception("a run could not be judged")
+        with reading.turn, self._lock:
+            if analysis is None:
+                # Read anew when it is next opened.
+                self._read.pop(reading.label, None)
+            else:
+                self._read[reading.label] = analysis
+            self._readings.pop(reading.label, None)
+        reading.judged.set()
+
+    def _leave(self, reading: Reading, session: str) -> None:
+        """Note that a session does not wait for a reading any more."""
+        with self._lock:
+            reading.sessions.remove(session)
+            if not reading.sessions and self._readings.get(reading.label) is reading:
+                del self._readings[reading.label]
 
     def _evict(self, newest: _Uploads) -> None:
         """Drop what was used longest ago until all limits hold."""

@@ -110,8 +110,8 @@ def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
     def compare(pair: dict[str, str]) -> Comparison:
         session = session_id()
         return compare_runs(
-            catalog.load(pair["baseline"], session),
-            catalog.load(pair["candidate"], session),
+            catalog.load_judged(pair["baseline"], session),
+            catalog.load_judged(pair["candidate"], session),
         )
 
     @app.callback(

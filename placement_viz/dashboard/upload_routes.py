@@ -152,6 +152,7 @@ def _state_of_reading(reading: Reading) -> dict[str, Any]:
     return {
         "name": reading.label,
         "phase": "judging" if reading.is_judging else "reading",
+        "shown": reading.is_shown,
         "read": meter.done,
         "total": meter.total,
         "rate": meter.rate,
