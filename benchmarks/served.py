@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -65,9 +66,9 @@ def private_mb(pid: int) -> float:
     """Return what a process holds, shared pages by their share; 0 when it is gone."""
     with contextlib.suppress(OSError):
         text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-        for line in text.splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1000
+        sizes = dict(re.findall(r"(\w+): +(\d+) kB", text))
+        # Pages that were freed stay until somebody else needs memory.
+        return (int(sizes["Pss"]) - int(sizes["LazyFree"])) / 1000
     return 0.0
 
 

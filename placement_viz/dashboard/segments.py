@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,17 +51,6 @@ class Segments:
             self.end_us[which],
             self.op_class[which],
             self.op[which],
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Segments]) -> Segments:
-        """Return all of several, one after another; there is at least one."""
-        return cls(
-            np.concatenate([part.line for part in parts]),
-            np.concatenate([part.start_us for part in parts]),
-            np.concatenate([part.end_us for part in parts]),
-            np.concatenate([part.op_class for part in parts]),
-            np.concatenate([part.op for part in parts]),
         )
 
 

@@ -41,17 +41,50 @@ _Ints = npt.NDArray[np.int64]
 class _Level:
     """All segments of a timeline, for pixels of at least ``2 * bucket_us``.
 
+    They are in order of row (twice the line, and one more for misplaced ops), then
+    start. What can be told from the keys is not kept again: there are millions.
+
     Attributes:
         bucket_us: Blocks are of ops that start within so long.
-        segments: By row (twice the line, and one more for misplaced ops), then start.
         starts: (n,) key of each start, rising: row after row.
         reaches: (n,) key of the latest end so far in the row, rising.
+        length_us: (n,) as in :class:`Segments`, like the two that follow.
+        op_class: (n,)
+        op: (n,)
     """
 
     bucket_us: int
-    segments: Segments
     starts: _Ints
     reaches: _Ints
+    length_us: npt.NDArray[Any]
+    op_class: npt.NDArray[np.uint8]
+    op: npt.NDArray[np.int32]
+
+    def segments(self, low: _Ints, high: _Ints, bases: _Ints) -> Segments:
+        """Return some of each row.
+
+        Args:
+            low: (n_rows,) position of the first of them.
+            high: (n_rows,) position after the last one.
+            bases: (n_rows,) key of moment 0.
+        """
+        n = (high - low).clip(0)
+        rows = np.flatnonzero(n)
+        parts = [slice(low[row], high[row]) for row in rows.tolist()]
+        if not parts:
+            parts = [slice(0, 0)]
+
+        def joined(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([column[part] for part in parts])
+
+        start_us = joined(self.starts) - np.repeat(bases, n)
+        return Segments(
+            line=np.repeat(np.arange(len(n), dtype=np.int32) // 2, n),
+            start_us=start_us,
+            end_us=start_us + joined(self.length_us),
+            op_class=joined(self.op_class),
+            op=joined(self.op),
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,14 +123,7 @@ class Levels:
         last = np.searchsorted(
             level.starts, bases + self._moment(end_us, up=False), side="right"
         )
-        found = [
-            level.segments.take(slice(low, high))
-            for low, high in zip(first.tolist(), last.tolist(), strict=True)
-            if low < high
-        ]
-        if not found:
-            return level.segments.take(slice(0, 0))
-        joined = Segments.joined(found)
+        joined = level.segments(first, last, bases)
         # Behind one that is long there may be some that ended before the window.
         is_inside = joined.end_us >= start_us
         return joined if is_inside.all() else joined.take(is_inside)
@@ -212,11 +238,15 @@ def _level(
     bucket_us: int, segments: Segments, row: npt.NDArray[np.int32], span_us: int
 ) -> _Level:
     bases = row * np.int64(span_us + 2)
+    length_us = segments.end_us - segments.start_us
+    is_short = length_us.max(initial=0) < 1 << 31
     return _Level(
         bucket_us,
-        segments,
         starts=bases + segments.start_us,
         # Rows follow each other by more than a span, so one row's ends never reach
         # into the next.
         reaches=np.maximum.accumulate(bases + segments.end_us),
+        length_us=length_us.astype(np.int32) if is_short else length_us,
+        op_class=segments.op_class,
+        op=segments.op,
     )
