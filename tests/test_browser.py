@@ -423,7 +423,7 @@ def test_ops_are_drawn_while_they_are_judged(page, monkeypatch):
 
 def test_a_run_that_opens_slowly_says_how_far_it_is(page, monkeypatch):
     """What the server reads for the page is shown like an upload."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     may_go_on = threading.Event()
     load_run = module.load_run

@@ -766,7 +766,7 @@ def test_the_app_has_the_routes_and_a_small_limit():
 
 def test_files_of_the_server_say_how_far_they_are_read(monkeypatch):
     """A session is told of what it opened itself, as long as it is read."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     seen = []
     catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
@@ -787,7 +787,7 @@ def test_files_of_the_server_say_how_far_they_are_read(monkeypatch):
 
 def test_a_file_is_read_once_for_all_who_wait(monkeypatch):
     """Two who open the same run at once share one reading."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     n_read, may_go_on = [], threading.Event()
     catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
@@ -822,7 +822,7 @@ def test_a_file_is_read_once_for_all_who_wait(monkeypatch):
 
 def test_a_large_file_of_the_server_is_shown_before_it_is_judged(monkeypatch):
     """Who opens it looks at what ran, and is told when the verdicts are there."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     may_go_on = threading.Event()
     catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
@@ -848,7 +848,7 @@ def test_a_large_file_of_the_server_is_shown_before_it_is_judged(monkeypatch):
 
 def test_a_large_file_that_cannot_be_judged_is_read_again(monkeypatch, caplog):
     """A fault of ours is in the log, and the next who opens the file tries again."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     def broken(_):
         raise ZeroDivisionError

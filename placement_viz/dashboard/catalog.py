@@ -10,23 +10,18 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import logging
 import pathlib
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
 
-from placement_viz import Analysis, load_run
-from placement_viz.analysis import survey_run
-from placement_viz.analysis.apart import LARGE_OPS, judge_run
+from placement_viz import Analysis
+from placement_viz.dashboard.memory import trim_memory
 from placement_viz.dashboard.pictures import Picture
-from placement_viz.dashboard.progress import Meter
+from placement_viz.dashboard.server_files import Reading, ServerFiles
 from placement_viz.errors import UnknownNameError
-from placement_viz.model import Run
 
-__all__ = ["Catalog", "Limits", "Listing", "Reading"]
-
-_LOG = logging.getLogger(__name__)
+__all__ = ["Catalog", "Limits", "Listing"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,29 +68,6 @@ class Listing:
 _Uploads = collections.OrderedDict[str, Analysis]
 
 
-@dataclasses.dataclass(eq=False)
-class Reading:
-    """A file of the server that is being read, because somebody opened it.
-
-    Attributes:
-        label: What its run is called.
-        meter: How far it has been read.
-        is_judging: Whether it has been read, and is now judged.
-        is_shown: Whether it can be looked at while it is judged.
-        sessions: Who waits for it; a session twice when it asked twice.
-        judged: Set when it has been judged, or cannot be.
-        turn: Held while it is read, so that it is read once for all who wait.
-    """
-
-    label: str
-    meter: Meter = dataclasses.field(default_factory=lambda: Meter(0))
-    is_judging: bool = False
-    is_shown: bool = False
-    sessions: list[str] = dataclasses.field(default_factory=list)
-    judged: threading.Event = dataclasses.field(default_factory=threading.Event)
-    turn: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-
-
 class Catalog:
     """Label to analysis, with uploads apart for each session."""
 
@@ -116,14 +88,12 @@ class Catalog:
             cache: Whether large files may be stored in the user's cache; an upload
                 never is.
         """
-        self._cache = cache
         self.limits = limits or Limits()
         taken: set[str] = set()
         self._opened = _labelled(runs, taken)
         self._samples = _labelled(samples, taken)
         self._reserved = frozenset(taken)
-        self._read: dict[str, Analysis] = {}
-        self._readings: dict[str, Reading] = {}
+        self._files = ServerFiles(self.prepare, cache=cache)
         self._uploads: collections.OrderedDict[str, _Uploads] = (
             collections.OrderedDict()
         )
@@ -155,11 +125,6 @@ class Catalog:
                 self._uploads.move_to_end(session)
                 uploads.move_to_end(label)
                 return uploads[label]
-            if label in self._read:
-                reading = self._readings.get(label)
-                if reading and session not in reading.sessions:
-                    reading.sessions.append(session)
-                return self._read[label]
         path = self._opened.get(label) or self._samples.get(label)
         if path is None:
             message = (
@@ -167,7 +132,7 @@ class Catalog:
                 "the browser that sent them, so upload the file again"
             )
             raise UnknownNameError(message)
-        return self._read_file(path, label, session)
+        return self._files.load(path, label, session)
 
     def load_judged(self, label: str, session: str) -> Analysis:
         """Return the run called ``label``, as :meth:`load` does once it is judged.
@@ -177,11 +142,8 @@ class Catalog:
             TraceError: The file behind the label cannot be used.
         """
         analysis = self.load(label, session)
-        with self._lock:
-            reading = self._readings.get(label)
-        if analysis.is_judged or reading is None:
-            return self.load(label, session)
-        reading.judged.wait()
+        if not analysis.is_judged:
+            self._files.wait(label)
         return self.load(label, session)
 
     def picture(self, label: str, session: str) -> Picture:
@@ -196,7 +158,12 @@ class Catalog:
     def draw(self, label: str, session: str) -> None:
         """Prepare the picture of a run, if it is still there."""
         with contextlib.suppress(UnknownNameError):
-            self.picture(label, session).levels()
+            self.prepare(self.load(label, session))
+
+    def prepare(self, analysis: Analysis) -> None:
+        """Draw a run before somebody asks, and give back what that took."""
+        self._picture(analysis).levels()
+        trim_memory()
 
     def _picture(self, analysis: Analysis) -> Picture:
         with self._drawing:
@@ -207,9 +174,7 @@ class Catalog:
 
     def readings(self, session: str) -> tuple[Reading, ...]:
         """Return what is being read because ``session`` opened it."""
-        with self._lock:
-            readings = self._readings.values()
-            return tuple(each for each in readings if session in each.sessions)
+        return self._files.readings(session)
 
     def add(self, filename: str, analysis: Analysis, session: str) -> str:
         """Keep an upload and return its label, which no other run has.
@@ -243,60 +208,6 @@ class Catalog:
             uploads = self._uploads.get(session)
             if uploads and label in uploads:
                 del uploads[label]
-
-    def _read_file(self, path: pathlib.Path, label: str, session: str) -> Analysis:
-        with self._lock:
-            reading = self._readings.setdefault(label, Reading(label))
-            reading.sessions.append(session)
-        try:
-            # Not under the lock: a large file must not hold up the other sessions.
-            with reading.turn:
-                if label not in self._read:
-                    reading.is_judging = False
-                    run = load_run(
-                        path, cache=self._cache, on_progress=reading.meter.reach
-                    )
-                    reading.is_judging = True
-                    self._read[label] = self._look_at(run, reading)
-                return self._read[label]
-        finally:
-            # Who looks at a run that is being judged still waits for the verdicts.
-            if not reading.is_shown:
-                self._leave(reading, session)
-
-    def _look_at(self, run: Run, reading: Reading) -> Analysis:
-        """Return what is told of a run first: of a large one, what needs no time."""
-        if run.trace.ops.height < LARGE_OPS:
-            return judge_run(run)
-        reading.is_shown = True
-        # A daemon, as no one waits for the verdicts when the server ends.
-        threading.Thread(target=self._judge, args=(run, reading), daemon=True).start()
-        return survey_run(run)
-
-    def _judge(self, run: Run, reading: Reading) -> None:
-        """Judge a run that can be looked at already; raises nothing."""
-        analysis = None
-        try:
-            analysis = judge_run(run)
-            # Drawn before somebody asks.
-            self._picture(analysis).levels()
-        except Exception:  # noqa: BLE001 - the thread must say that it is done
-            _LOG.exception("a run could not be judged")
-        with reading.turn, self._lock:
-            if analysis is None:
-                # Read anew when it is next opened.
-                self._read.pop(reading.label, None)
-            else:
-                self._read[reading.label] = analysis
-            self._readings.pop(reading.label, None)
-        reading.judged.set()
-
-    def _leave(self, reading: Reading, session: str) -> None:
-        """Note that a session does not wait for a reading any more."""
-        with self._lock:
-            reading.sessions.remove(session)
-            if not reading.sessions and self._readings.get(reading.label) is reading:
-                del self._readings[reading.label]
 
     def _evict(self, newest: _Uploads) -> None:
         """Drop what was used longest ago until all limits hold."""

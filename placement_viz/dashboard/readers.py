@@ -123,6 +123,7 @@ class Readers:
         # Drawn while the page prepares for it.
         self._catalog.draw(label, upload.session)
         analysis = judge_run(run)
+        self._catalog.prepare(analysis)
         with self._lock:
             if upload.is_cancelled:
                 raise _CancelledError

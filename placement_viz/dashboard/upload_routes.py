@@ -20,7 +20,8 @@ from typing import Annotated, Any
 import flask
 import msgspec
 
-from placement_viz.dashboard.catalog import Catalog, Reading
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.server_files import Reading
 from placement_viz.dashboard.sessions import has_session, session_id
 from placement_viz.dashboard.upload import RefusedError, state_of
 from placement_viz.dashboard.uploads import Uploads
