@@ -60,6 +60,7 @@ def create_app(
     catalog = Catalog(samples, runs, cache=cache)
     server = flask.Flask("placement_viz")
     server.config["MAX_CONTENT_LENGTH"] = _MAX_REQUEST_BYTES
+    server.extensions[__name__] = catalog
     app = dash.Dash(
         __name__,
         server=server,
@@ -142,6 +143,8 @@ def serve(
         raise PlacementVizError(message) from error
     address = f"http://{shown}:{port}/"
     print(f"placement_viz is at {address}", flush=True)  # noqa: T201 - who starts a server wants to know where it is
+    catalog = app.server.extensions[__name__]
+    threading.Thread(target=catalog.preload, daemon=True).start()
     if on_listening is not None:
         on_listening(address)
     if threading.current_thread() is threading.main_thread():

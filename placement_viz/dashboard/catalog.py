@@ -19,7 +19,7 @@ from placement_viz import Analysis
 from placement_viz.dashboard.memory import trim_memory
 from placement_viz.dashboard.pictures import Picture
 from placement_viz.dashboard.server_files import Reading, ServerFiles
-from placement_viz.errors import UnknownNameError
+from placement_viz.errors import PlacementVizError, UnknownNameError
 
 __all__ = ["Catalog", "Limits", "Listing"]
 
@@ -159,6 +159,13 @@ class Catalog:
         """Prepare the picture of a run, if it is still there."""
         with contextlib.suppress(UnknownNameError):
             self.prepare(self.load(label, session))
+
+    def preload(self) -> None:
+        """Read what the page shows first, before somebody opens it."""
+        for label in list(self._opened)[:1]:
+            # Who opens it is told why it cannot be read.
+            with contextlib.suppress(PlacementVizError):
+                self.prepare(self.load(label, ""))
 
     def prepare(self, analysis: Analysis) -> None:
         """Draw a run before somebody asks, and give back what that took."""

@@ -59,6 +59,8 @@ class ServerFiles:
         self._read: dict[str, Analysis] = {}
         self._readings: dict[str, Reading] = {}
         self._lock = threading.Lock()
+        # One at a time: who looks at a run needs the other cores.
+        self._judging = threading.Lock()
 
     def readings(self, session: str) -> tuple[Reading, ...]:
         """Return what is being read because ``session`` opened it."""
@@ -124,7 +126,8 @@ class ServerFiles:
         try:
             # Drawn while the page prepares for it.
             self._prepare(first)
-            analysis = judge_run(first.run)
+            with self._judging:
+                analysis = judge_run(first.run)
             self._prepare(analysis)
         except Exception:  # noqa: BLE001 - the thread must say that it is done
             _LOG.exception("a run could not be judged")
