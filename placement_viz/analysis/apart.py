@@ -80,6 +80,8 @@ def _facts(analysis: Analysis) -> dict[str, Any]:
 
 def _judged_apart(run: Run) -> Analysis | None:
     """Return the analysis; None when the process did not give one."""
+    # Without what is remembered of a trace, to which others may add meanwhile.
+    bare = dataclasses.replace(run, trace=dataclasses.replace(run.trace))
     with subprocess.Popen(  # noqa: S603 - this very Python, with our own program
         [sys.executable, "-c", _PROGRAM, "\n".join(sys.path)],
         stdin=subprocess.PIPE,
@@ -91,7 +93,7 @@ def _judged_apart(run: Run) -> Analysis | None:
             assert process.stdin is not None
             assert process.stdout is not None
             with contextlib.suppress(BrokenPipeError):
-                pickle.dump(run, process.stdin, protocol=5)
+                pickle.dump(bare, process.stdin, protocol=5)
                 process.stdin.flush()
             found = pickle.load(process.stdout)  # noqa: S301 - of our own program
         except (EOFError, OSError, pickle.PickleError, TypeError, AttributeError):

@@ -208,6 +208,8 @@ class Catalog:
             uploads = self._uploads.get(session)
             if uploads and label in uploads:
                 uploads[label] = analysis
+        # Of the first look nothing is needed any more.
+        trim_memory()
 
     def remove(self, label: str, session: str) -> None:
         """Forget an upload, if it is there."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from placement_viz import Analysis, load_run
 from placement_viz.analysis import survey_run
 from placement_viz.analysis.apart import LARGE_OPS, judge_run
+from placement_viz.dashboard.memory import trim_memory
 from placement_viz.dashboard.progress import Meter
 from placement_viz.model import Run
 
@@ -115,19 +116,20 @@ class ServerFiles:
         if run.trace.ops.height < LARGE_OPS:
             return judge_run(run)
         reading.is_shown = True
-        first = survey_run(run)
         # A daemon, as no one waits for the verdicts when the server ends.
-        threading.Thread(target=self._judge, args=(first, reading), daemon=True).start()
-        return first
+        threading.Thread(target=self._judge, args=(run, reading), daemon=True).start()
+        return survey_run(run)
 
-    def _judge(self, first: Analysis, reading: Reading) -> None:
+    def _judge(self, run: Run, reading: Reading) -> None:
         """Judge a run that can be looked at already; raises nothing."""
         analysis = None
         try:
+            with reading.turn:
+                pass  # until it can be looked at
             # Drawn while the page prepares for it.
-            self._prepare(first)
+            self._prepare(self._read[reading.label])
             with self._judging:
-                analysis = judge_run(first.run)
+                analysis = judge_run(run)
             self._prepare(analysis)
         except Exception:  # noqa: BLE001 - the thread must say that it is done
             _LOG.exception("a run could not be judged")
@@ -138,6 +140,8 @@ class ServerFiles:
             else:
                 self._read[reading.label] = analysis
             self._readings.pop(reading.label, None)
+        # Of the first look nothing is needed any more.
+        trim_memory()
         reading.judged.set()
 
     def _leave(self, reading: Reading, session: str) -> None:
