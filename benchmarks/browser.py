@@ -28,6 +28,7 @@ from tests import browser
 
 _N_OPS = 1_000_000
 _N_PEOPLE = 10
+_N_SMALL = 1_000
 _N_QUERIES = 2_000
 _PIXELS = 1_200
 #: About how long a generated run is, for each of its ops.
@@ -135,7 +136,13 @@ def bench_browser(run: pathlib.Path, folder: pathlib.Path) -> None:
 
 def _bench_upload(run: pathlib.Path, folder: pathlib.Path) -> None:
     size = f"{run.stat().st_size / 1e6:.0f} MB"
+    small = folder / "small.json"
+    _write(small, _N_SMALL)
     with served() as server, _page(server, folder) as page:
+        # What any run needs is there before.
+        page.upload(small)
+        _until_drawn(page)
+        page.open("?start")
         at_start = private_mb(server.pid)
         empty_mb = _renderer_mb(page)
         page.upload(run)

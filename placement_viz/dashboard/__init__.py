@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_REQUEST_BYTES = SLICE_BYTES
 #: By default a slice would be received in a thousand pieces.
 _RECEIVE_BYTES = 2**18
-_THREADS = 8
+_THREADS = 16
 
 
 def create_app(

@@ -54,8 +54,8 @@ class _Level:
     """
 
     bucket_us: int
-    starts: _Ints
-    reaches: _Ints
+    starts: npt.NDArray[Any]
+    reaches: npt.NDArray[Any]
     length_us: npt.NDArray[Any]
     op_class: npt.NDArray[np.uint8]
     op: npt.NDArray[np.int32]
@@ -77,7 +77,7 @@ class _Level:
         def joined(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
             return np.concatenate([column[part] for part in parts])
 
-        start_us = joined(self.starts) - np.repeat(bases, n)
+        start_us = joined(self.starts).astype(np.int64) - np.repeat(bases, n)
         return Segments(
             line=np.repeat(np.arange(len(n), dtype=np.int32) // 2, n),
             start_us=start_us,
@@ -99,7 +99,7 @@ class Levels:
     n_lines: int
     span_us: int
     _levels: tuple[_Level, ...]
-    _ends: _Ints
+    _ends: npt.NDArray[Any]
 
     def cut(self, start_us: float, end_us: float, n_pixels: int) -> Segments:
         """Return what a window shows.
@@ -118,27 +118,32 @@ class Levels:
             if 2 * coarser.bucket_us > pixel_us:
                 break
             level = coarser
-        bases = self._bases()
-        first = np.searchsorted(level.reaches, bases + self._moment(start_us, up=True))
-        last = np.searchsorted(
-            level.starts, bases + self._moment(end_us, up=False), side="right"
-        )
-        joined = level.segments(first, last, bases)
+        low, high = self._keys(start_us, end_us)
+        first = np.searchsorted(level.reaches, low)
+        last = np.searchsorted(level.starts, high, side="right")
+        joined = level.segments(first, last, _bases(self.n_lines, self.span_us))
         # Behind one that is long there may be some that ended before the window.
         is_inside = joined.end_us >= start_us
         return joined if is_inside.all() else joined.take(is_inside)
 
     def count(self, start_us: float, end_us: float) -> int:
         """Return how many ops a window touches, those at its very edge too."""
-        bases = self._bases()
-        low, high = self._moment(start_us, up=True), self._moment(end_us, up=False)
-        n_started = np.searchsorted(self._levels[0].starts, bases + high, side="right")
-        n_ended = np.searchsorted(self._ends, bases + low)
+        low, high = self._keys(start_us, end_us)
+        n_started = np.searchsorted(self._levels[0].starts, high, side="right")
+        n_ended = np.searchsorted(self._ends, low)
         return int((n_started - n_ended).clip(0).sum())
 
-    def _bases(self) -> _Ints:
-        """Return the key of moment 0 in each row."""
-        return np.arange(2 * self.n_lines, dtype=np.int64) * (self.span_us + 2)
+    def _keys(
+        self, start_us: float, end_us: float
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the keys of two moments in each row, of the type of all keys.
+
+        Of another type, all keys would be turned into that for each question.
+        """
+        bases, key = _bases(self.n_lines, self.span_us), self._ends.dtype
+        low = bases + self._moment(start_us, up=True)
+        high = bases + self._moment(end_us, up=False)
+        return low.astype(key), high.astype(key)
 
     def _moment(self, time_us: float, *, up: bool) -> int:
         """Return a whole microsecond that is on the same side of every op."""
@@ -173,16 +178,19 @@ def build_levels(ops: pl.DataFrame, n_lines: int) -> Levels:
         op_class=number[order],
         op=ops["op"].to_numpy()[order].astype(np.int32),
     )
-    ends = np.sort(row * np.int64(span_us + 2) + end_us)
+    bases = _bases(n_lines, span_us)
+    # Half the memory, and only very long timelines of many lines need more.
+    bases = bases.astype(np.uint32 if bases[-1] + span_us + 2 < 1 << 32 else np.int64)
+    ends = np.sort(bases[row] + end_us.astype(bases.dtype))
     busy = Busy.of(segments)
-    levels = [_level(0, segments, row, span_us)]
+    levels = [_level(0, segments, bases[row])]
     bucket_us = 1
     while 2 * bucket_us <= span_us and len(segments):
         most = int(_WORTH * len(segments))
         merged = merge_short(segments, row, busy, bucket_us, most)
         if merged is not None:
             segments, row, busy = merged
-            levels.append(_level(bucket_us, segments, row, span_us))
+            levels.append(_level(bucket_us, segments, bases[row]))
         bucket_us *= 2
     return Levels(n_lines, span_us, tuple(levels), ends)
 
@@ -234,18 +242,21 @@ def _narrow(row: npt.NDArray[np.int32], n_rows: int) -> npt.NDArray[Any]:
     return row.astype(np.uint16) if n_rows <= 1 << 16 else row
 
 
-def _level(
-    bucket_us: int, segments: Segments, row: npt.NDArray[np.int32], span_us: int
-) -> _Level:
-    bases = row * np.int64(span_us + 2)
+def _bases(n_lines: int, span_us: int) -> _Ints:
+    """Return the key of moment 0 in each row, with one for each moment around."""
+    return np.arange(2 * max(n_lines, 1), dtype=np.int64) * (span_us + 3) + 1
+
+
+def _level(bucket_us: int, segments: Segments, bases: npt.NDArray[Any]) -> _Level:
+    """Return a level; ``bases`` is the key of moment 0 in the row of each segment."""
     length_us = segments.end_us - segments.start_us
     is_short = length_us.max(initial=0) < 1 << 31
     return _Level(
         bucket_us,
-        starts=bases + segments.start_us,
+        starts=bases + segments.start_us.astype(bases.dtype),
         # Rows follow each other by more than a span, so one row's ends never reach
         # into the next.
-        reaches=np.maximum.accumulate(bases + segments.end_us),
+        reaches=np.maximum.accumulate(bases + segments.end_us.astype(bases.dtype)),
         length_us=length_us.astype(np.int32) if is_short else length_us,
         op_class=segments.op_class,
         op=segments.op,
