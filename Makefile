@@ -10,10 +10,10 @@ python := $(venv)/bin/python
 pip    := $(python) -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt oracle fuzz bench traces browser clean
+.PHONY: help run test check fmt oracle fuzz bench bench-browser traces browser clean
 
 help:  ## list these commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: $(venv)/runtime  ## start the app on http://127.0.0.1:8050 (PORT=… HOST=…)
 	HOST=$(HOST) PORT=$(PORT) $(python) app.py
@@ -42,6 +42,9 @@ fuzz: $(venv)/dev  ## change files at random for ten minutes and read them (SECO
 
 bench: $(venv)/dev browser  ## measure, and print what was measured
 	$(python) -m benchmarks.bench
+
+bench-browser: $(venv)/dev browser  ## measure the timeline in a browser against its goals
+	$(python) -m benchmarks.browser
 
 traces: $(venv)/runtime  ## capture the sample runs in traces/ anew
 	$(python) traces/programs/make_traces.py

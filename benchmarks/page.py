@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import pathlib
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
 
 from benchmarks.generate import generate_run
 from benchmarks.report import report
+from benchmarks.served import served
 from tests import browser
 
 _REPEATS = 5
-_ROOT = pathlib.Path(__file__).parent.parent
+_APP = (sys.executable, "app.py")
 # Counts frames from the moment a file is chosen until one shows ops.
 _WATCH = """
 window.chosen = window.drawn = 0;
@@ -43,8 +37,8 @@ def bench_page() -> None:
     """Time the start of the app, and a file from being chosen to being drawn."""
     starts = []
     for _ in range(_REPEATS):
-        with _served() as (_, seconds):
-            starts.append(seconds)
+        with served(program=_APP) as server:
+            starts.append(server.seconds)
     report("python app.py until the page is served", starts)
     if not browser.is_installed():
         print("the page is not measured: apt-get install chromium chromium-driver")
@@ -56,7 +50,7 @@ def bench_page() -> None:
 def _bench_upload(n_ops: int) -> None:
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        _served() as (address, _),
+        served(program=_APP) as server,
     ):
         run = pathlib.Path(folder) / "timeline.json"
         run.write_text(json.dumps(generate_run(n_ops), indent=4), encoding="utf-8")
@@ -65,7 +59,7 @@ def _bench_upload(n_ops: int) -> None:
             profile = pathlib.Path(folder) / str(number)
             profile.mkdir()
             driver = browser.start(profile)
-            page = browser.Page(driver, address)
+            page = browser.Page(driver, server.address)
             page.open()
             page.script(_WATCH)
             page.upload(run)
@@ -80,29 +74,3 @@ def _bench_upload(n_ops: int) -> None:
             driver.quit()
     report(f"file chosen to timeline drawn: {n_ops:,} ops", seconds)
     report(f"  of which after the upload's end: {n_ops:,} ops", waits)
-
-
-@contextlib.contextmanager
-def _served() -> Iterator[tuple[str, float]]:
-    """Run the app on a free port; give its address and the seconds it took."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/"
-    start = time.perf_counter()
-    server = subprocess.Popen(
-        [sys.executable, "app.py"],
-        cwd=_ROOT,
-        env={**os.environ, "PORT": str(port)},
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"{address}_dash-layout").read()  # noqa: S310 - our own address
-                break
-            time.sleep(0.01)
-        yield address, time.perf_counter() - start
-    finally:
-        server.terminate()
-        server.wait()

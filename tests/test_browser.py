@@ -360,13 +360,13 @@ def test_ops_are_drawn_while_they_are_judged(page, monkeypatch):
     import placement_viz.dashboard.readers as module
 
     may_go_on = threading.Event()
-    analyze_run = module.analyze_run
+    judge_run = module.judge_run
 
     def slow(run):
         may_go_on.wait(browser.SECONDS)
-        return analyze_run(run)
+        return judge_run(run)
 
-    monkeypatch.setattr(module, "analyze_run", slow)
+    monkeypatch.setattr(module, "judge_run", slow)
     page.upload(ONE)
 
     page.until_text("#headline", "is being found out")
@@ -381,7 +381,7 @@ def test_ops_are_drawn_while_they_are_judged(page, monkeypatch):
 
 def test_a_run_that_opens_slowly_says_how_far_it_is(page, monkeypatch):
     """What the server reads for the page is shown like an upload."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     may_go_on = threading.Event()
     load_run = module.load_run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import sys
@@ -283,3 +284,20 @@ def test_starting_needs_no_tensorflow():
     )
 
     assert done.stdout.strip() == "False"
+
+
+def test_scripts_are_sent_packed_to_who_can_unpack_them():
+    """The page weighs a quarter, and a browser that has a script keeps it."""
+    client = create_app().server.test_client()
+    page = client.get("/").get_data(as_text=True)
+    path = re.search(r'src="(/assets/timeline_view[^"]*)"', page)[1]
+    known = {"Accept-Encoding": "gzip"}
+
+    with client.get(path) as plain, client.get(path, headers=known) as packed:
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert "Accept-Encoding" in packed.headers["Vary"]
+        assert gzip.decompress(packed.data) == plain.data
+        assert "Content-Encoding" not in plain.headers
+    known["If-None-Match"] = packed.headers["ETag"]
+    with client.get(path, headers=known) as again:
+        assert again.status_code == 304

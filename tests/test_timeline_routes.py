@@ -206,7 +206,6 @@ QUESTIONS = {
     "busy": {"from": 0, "to": 9, "px": 3},
     "forward": {"op": 0},
     "links": {"op": 0},
-    "named": {"name": "a", "turn": 0},
     "op": {"op": 0},
     "search": {"for": "a"},
     "sums": {"from": 0, "to": 9, "first": 0, "last": 9},
@@ -377,19 +376,21 @@ def test_links_of_a_loop_stay_in_their_turn():
         assert [each["op"] for each in make["consumers"]] == [2 * i + 1]
 
 
-@given(some_ops, st.sampled_from((*NAMES, "", "none")))
-@unhurried
-def test_an_op_is_found_by_its_name(ops, name):
-    """Each of that name is told by its turn, and after the last there is none."""
-    server = Server(*ops)
+def test_the_op_of_the_other_run_is_the_one_of_the_same_turn():
+    """In a loop each execution has its own twin; what only one run has has none."""
+    server = Server(op("a"), op("loop", start_us=1), op("loop", start_us=2))
+    other = analyze_run(
+        run(op("loop", start_us=0), op("new", start_us=1), op("loop", start_us=5))
+    )
+    label = server.catalog.add("other", other, MINE)
+    pair = {"baseline": server.label, "candidate": label}
 
-    found = [number for number, row in rows_of(server) if row["name"] == name]
-    for turn, number in enumerate([*found, None]):
-        told = server.told("named", name=name, turn=turn)
+    def twin(side, number):
+        told = server.told("twin", side=side, op=number, **pair)
+        return told and (told["name"], told["op"])
 
-        assert (told and told["op"]) == number
-        if number is not None:
-            assert server.told("op", op=number)["turn"] == turn
+    assert [twin(0, number) for number in range(3)] == [None, ("loop", 0), ("loop", 2)]
+    assert [twin(1, number) for number in range(3)] == [("loop", 1), None, ("loop", 2)]
 
 
 @given(some_ops)
@@ -398,7 +399,7 @@ def test_the_forward_op_is_the_last_that_ran_before(ops):
     """A gradient op leads to its forward op, in a loop to that of the same turn."""
     server = Server(*ops)
     rows = rows_of(server)
-    forward_ops = server.picture.ops["forward_op"].to_list()
+    forward_ops = [server.picture.op(number).forward_op for number, _ in rows]
 
     for number, row in rows:
         told = server.told("forward", op=number)

@@ -265,7 +265,7 @@ class Judge:
     def __init__(self, monkeypatch, error=None):
         self.may_go_on = threading.Event()
         self.error = error
-        monkeypatch.setattr(readers, "analyze_run", self.judge)
+        monkeypatch.setattr(readers, "judge_run", self.judge)
 
     def judge(self, run):
         """Judge as usual, once it may."""
@@ -620,14 +620,14 @@ def test_cancel_while_reading_ends_the_reading(server, held):
 def test_cancel_while_judging_keeps_no_run(server, monkeypatch):
     """A run that is judged when it is cancelled is forgotten."""
     is_judging, may_go_on = threading.Event(), threading.Event()
-    analyze_run = readers.analyze_run
+    judge_run = readers.judge_run
 
     def slow(run):
         is_judging.set()
         assert may_go_on.wait(SECONDS)
-        return analyze_run(run)
+        return judge_run(run)
 
-    monkeypatch.setattr(readers, "analyze_run", slow)
+    monkeypatch.setattr(readers, "judge_run", slow)
     key = server.send("timeline.json", ONE)
     assert is_judging.wait(SECONDS)
     assert server.state(key)["phase"] == "judging"
@@ -766,7 +766,7 @@ def test_the_app_has_the_routes_and_a_small_limit():
 
 def test_files_of_the_server_say_how_far_they_are_read(monkeypatch):
     """A session is told of what it opened itself, as long as it is read."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     seen = []
     catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
@@ -787,7 +787,7 @@ def test_files_of_the_server_say_how_far_they_are_read(monkeypatch):
 
 def test_a_file_is_read_once_for_all_who_wait(monkeypatch):
     """Two who open the same run at once share one reading."""
-    import placement_viz.dashboard.catalog as module
+    import placement_viz.dashboard.server_files as module
 
     n_read, may_go_on = [], threading.Event()
     catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
@@ -818,3 +818,50 @@ def test_a_file_is_read_once_for_all_who_wait(monkeypatch):
 
     assert len(n_read) == 1
     assert opened[0] is opened[1]
+
+
+def test_a_large_file_of_the_server_is_shown_before_it_is_judged(monkeypatch):
+    """Who opens it looks at what ran, and is told when the verdicts are there."""
+    import placement_viz.dashboard.server_files as module
+
+    may_go_on = threading.Event()
+    catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
+
+    def slow(run):
+        assert may_go_on.wait(SECONDS)
+        return analyze_run(run)
+
+    monkeypatch.setattr(module, "LARGE_OPS", 1)
+    monkeypatch.setattr(module, "judge_run", slow)
+    (label,) = catalog.listing(MINE).samples
+
+    assert not catalog.load(label, MINE).is_judged
+    assert not catalog.load(label, THEIRS).is_judged
+    for session in (MINE, THEIRS):
+        (reading,) = catalog.readings(session)
+        assert reading.is_shown
+    may_go_on.set()
+
+    assert catalog.load_judged(label, MINE).is_judged
+    assert catalog.readings(MINE) == catalog.readings(THEIRS) == ()
+
+
+def test_a_large_file_that_cannot_be_judged_is_read_again(monkeypatch, caplog):
+    """A fault of ours is in the log, and the next who opens the file tries again."""
+    import placement_viz.dashboard.server_files as module
+
+    def broken(_):
+        raise ZeroDivisionError
+
+    catalog = Catalog(samples=[TRACES / "one_misplaced_gradient.json"])
+    (label,) = catalog.listing(MINE).samples
+    monkeypatch.setattr(module, "LARGE_OPS", 1)
+    monkeypatch.setattr(module, "judge_run", broken)
+    catalog.load(label, MINE)
+    end = time.monotonic() + SECONDS
+    while catalog.readings(MINE):
+        assert time.monotonic() < end
+    assert "ZeroDivisionError" in caplog.text
+    monkeypatch.undo()
+
+    assert catalog.load(label, MINE).is_judged

@@ -169,3 +169,13 @@ def test_few_segments_are_enough_for_many_ops():
 
     assert len(levels.cut(0, 60_000, 100)) <= 3 * 4 * 101
     assert len(coalesce(levels.cut(0, 60_000, 100), (0, 60_000), 100)) == 3
+
+
+def test_a_timeline_of_days_is_cut_like_a_short_one():
+    """Its moments need more than four bytes."""
+    day_us = 86_400_000_000
+    ops = [(2, number * day_us, 5, CLASSES[1]) for number in range(3)]
+    levels = build_levels(table(ops), N_LINES)
+
+    assert rows(levels.cut(day_us, day_us + 9, 10)) == [(2, day_us, day_us + 5, 1, 1)]
+    assert levels.count(0, 2 * day_us) == 3

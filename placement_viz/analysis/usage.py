@@ -12,6 +12,9 @@ from placement_viz.model import RowKind, Trace
 
 __all__ = ["DeviceUsage", "busy_us", "device_usage"]
 
+#: All other columns would be copied for nothing.
+_TIMES = ("device", "start_us", "duration_us")
+
 
 @dataclasses.dataclass(frozen=True)
 class DeviceUsage:
@@ -71,13 +74,17 @@ def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ..
             ``start_us`` and ``duration_us``.
     """
     misplaced = gradients.filter(pl.col("verdict") == "misplaced")
-    copies = trace.ops.filter(pl.col("row_kind") == RowKind.MEMCPY)
+    copies = trace.ops.select(*_TIMES, "row_kind").filter(
+        pl.col("row_kind") == RowKind.MEMCPY
+    )
     busy, gradient_busy, misplaced_busy, copy_busy = (
         {
             device: (ops.height, busy_us(ops["start_us"], ops["duration_us"]))
             for (device,), ops in table.partition_by("device", as_dict=True).items()
         }
-        for table in (_ran(trace), gradients, misplaced, copies)
+        for table in (
+            each.select(_TIMES) for each in (_ran(trace), gradients, misplaced, copies)
+        )
     )
     nothing = (0, 0)
     return tuple(
@@ -96,7 +103,9 @@ def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ..
 def _ran(trace: Trace) -> pl.DataFrame:
     """Return what ran on the devices of ``trace``, each op or kernel once."""
     kinds = [kind for kind in trace.device_rows if kind != RowKind.MEMCPY]
-    ran = trace.ops.filter(pl.col("row_kind").is_in(kinds))
+    ran = trace.ops.select(*_TIMES, "row_kind", "row").filter(
+        pl.col("row_kind").is_in(kinds)
+    )
     # What stands on the row of a stream stands also on that of all streams, if there
     # is one.
     is_of_all = pl.col("row").str.ends_with("/stream:all")

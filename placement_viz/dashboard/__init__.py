@@ -23,6 +23,7 @@ import waitress
 from placement_viz.dashboard import layout
 from placement_viz.dashboard.callbacks import add_callbacks
 from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.packing import pack_scripts
 from placement_viz.dashboard.parts import say
 from placement_viz.dashboard.sessions import protect_server, session_id
 from placement_viz.dashboard.timeline_routes import add_timeline_routes
@@ -38,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_REQUEST_BYTES = SLICE_BYTES
 #: By default a slice would be received in a thousand pieces.
 _RECEIVE_BYTES = 2**18
-_THREADS = 8
+_THREADS = 16
 
 
 def create_app(
@@ -59,6 +60,7 @@ def create_app(
     catalog = Catalog(samples, runs, cache=cache)
     server = flask.Flask("placement_viz")
     server.config["MAX_CONTENT_LENGTH"] = _MAX_REQUEST_BYTES
+    server.extensions[__name__] = catalog
     app = dash.Dash(
         __name__,
         server=server,
@@ -79,6 +81,7 @@ def create_app(
     add_timeline_routes(server, catalog, prefix)
     add_upload_routes(server, Uploads(catalog), catalog, prefix)
     protect_server(server, app.csp_hashes())
+    pack_scripts(server)
     return app
 
 
@@ -139,6 +142,8 @@ def serve(
         raise PlacementVizError(message) from error
     address = f"http://{shown}:{port}/"
     print(f"placement_viz is at {address}", flush=True)  # noqa: T201 - who starts a server wants to know where it is
+    catalog = app.server.extensions[__name__]
+    threading.Thread(target=catalog.preload, daemon=True).start()
     if on_listening is not None:
         on_listening(address)
     if threading.current_thread() is threading.main_thread():

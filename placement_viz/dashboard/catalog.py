@@ -8,19 +8,21 @@ threads and sessions may share them.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import pathlib
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
 
-from placement_viz import Analysis, analyze_run, compare_runs, load_run
+from placement_viz import Analysis, compare_runs
 from placement_viz.analysis import Comparison
+from placement_viz.dashboard.memory import trim_memory
 from placement_viz.dashboard.pictures import Picture
-from placement_viz.dashboard.progress import Meter
-from placement_viz.errors import UnknownNameError
+from placement_viz.dashboard.server_files import Reading, ServerFiles
+from placement_viz.errors import PlacementVizError, UnknownNameError
 
-__all__ = ["Catalog", "Limits", "Listing", "Reading"]
+__all__ = ["Catalog", "Limits", "Listing"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,25 +72,6 @@ _MOST_COMPARISONS = 3
 _Uploads = collections.OrderedDict[str, Analysis]
 
 
-@dataclasses.dataclass(eq=False)
-class Reading:
-    """A file of the server that is being read, because somebody opened it.
-
-    Attributes:
-        label: What its run is called.
-        meter: How far it has been read.
-        is_judging: Whether it has been read, and is now judged.
-        sessions: Who waits for it; a session twice when it asked twice.
-        turn: Held while it is read, so that it is read once for all who wait.
-    """
-
-    label: str
-    meter: Meter = dataclasses.field(default_factory=lambda: Meter(0))
-    is_judging: bool = False
-    sessions: list[str] = dataclasses.field(default_factory=list)
-    turn: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-
-
 class Catalog:
     """Label to analysis, with uploads apart for each session."""
 
@@ -109,14 +92,12 @@ class Catalog:
             cache: Whether large files may be stored in the user's cache; an upload
                 never is.
         """
-        self._cache = cache
         self.limits = limits or Limits()
         taken: set[str] = set()
         self._opened = _labelled(runs, taken)
         self._samples = _labelled(samples, taken)
         self._reserved = frozenset(taken)
-        self._read: dict[str, Analysis] = {}
-        self._readings: dict[str, Reading] = {}
+        self._files = ServerFiles(self.prepare, cache=cache)
         self._uploads: collections.OrderedDict[str, _Uploads] = (
             collections.OrderedDict()
         )
@@ -128,6 +109,7 @@ class Catalog:
             tuple[Analysis, Analysis], Comparison
         ] = collections.OrderedDict()
         self._lock = threading.Lock()
+        self._drawing = threading.Lock()
 
     def listing(self, session: str) -> Listing:
         """Return the labels of what ``session`` can open."""
@@ -137,6 +119,8 @@ class Catalog:
 
     def load(self, label: str, session: str) -> Analysis:
         """Return the run called ``label``, analysed.
+
+        Of a large one it is a first look, until it has been judged.
 
         Raises:
             UnknownNameError: The session has no such run.
@@ -148,8 +132,6 @@ class Catalog:
                 self._uploads.move_to_end(session)
                 uploads.move_to_end(label)
                 return uploads[label]
-            if label in self._read:
-                return self._read[label]
         path = self._opened.get(label) or self._samples.get(label)
         if path is None:
             message = (
@@ -157,7 +139,19 @@ class Catalog:
                 "the browser that sent them, so upload the file again"
             )
             raise UnknownNameError(message)
-        return self._read_file(path, label, session)
+        return self._files.load(path, label, session)
+
+    def load_judged(self, label: str, session: str) -> Analysis:
+        """Return the run called ``label``, as :meth:`load` does once it is judged.
+
+        Raises:
+            UnknownNameError: The session has no such run.
+            TraceError: The file behind the label cannot be used.
+        """
+        analysis = self.load(label, session)
+        if not analysis.is_judged:
+            self._files.wait(label)
+        return self.load(label, session)
 
     def picture(self, label: str, session: str) -> Picture:
         """Return how the run called ``label`` is drawn.
@@ -166,11 +160,31 @@ class Catalog:
             UnknownNameError: The session has no such run.
             TraceError: The file behind the label cannot be used.
         """
-        analysis = self.load(label, session)
-        found = self._pictures.get(analysis)
-        if found is None:
-            found = self._pictures.setdefault(analysis, Picture(analysis))
-        return found
+        return self._picture(self.load(label, session))
+
+    def draw(self, label: str, session: str) -> None:
+        """Prepare the picture of a run, if it is still there."""
+        with contextlib.suppress(UnknownNameError):
+            self.prepare(self.load(label, session))
+
+    def preload(self) -> None:
+        """Read what the page shows first, before somebody opens it."""
+        for label in list(self._opened)[:1]:
+            # Who opens it is told why it cannot be read.
+            with contextlib.suppress(PlacementVizError):
+                self.prepare(self.load(label, ""))
+
+    def prepare(self, analysis: Analysis) -> None:
+        """Draw a run before somebody asks, and give back what that took."""
+        self._picture(analysis).levels()
+        trim_memory()
+
+    def _picture(self, analysis: Analysis) -> Picture:
+        with self._drawing:
+            found = self._pictures.get(analysis)
+            if found is None:
+                found = self._pictures[analysis] = Picture(analysis)
+            return found
 
     def comparison(self, baseline: str, candidate: str, session: str) -> Comparison:
         """Return what moved between two runs; the last few are kept.
@@ -179,7 +193,10 @@ class Catalog:
             UnknownNameError: The session has no such run.
             TraceError: The file behind a label cannot be used.
         """
-        pair = self.load(baseline, session), self.load(candidate, session)
+        pair = (
+            self.load_judged(baseline, session),
+            self.load_judged(candidate, session),
+        )
         with self._lock:
             found = self._comparisons.pop(pair, None)
         if found is None:
@@ -192,9 +209,7 @@ class Catalog:
 
     def readings(self, session: str) -> tuple[Reading, ...]:
         """Return what is being read because ``session`` opened it."""
-        with self._lock:
-            readings = self._readings.values()
-            return tuple(each for each in readings if session in each.sessions)
+        return self._files.readings(session)
 
     def add(self, filename: str, analysis: Analysis, session: str) -> str:
         """Keep an upload and return its label, which no other run has.
@@ -221,6 +236,8 @@ class Catalog:
             uploads = self._uploads.get(session)
             if uploads and label in uploads:
                 uploads[label] = analysis
+        # Of the first look nothing is needed any more.
+        trim_memory()
 
     def remove(self, label: str, session: str) -> None:
         """Forget an upload, if it is there."""
@@ -228,27 +245,6 @@ class Catalog:
             uploads = self._uploads.get(session)
             if uploads and label in uploads:
                 del uploads[label]
-
-    def _read_file(self, path: pathlib.Path, label: str, session: str) -> Analysis:
-        with self._lock:
-            reading = self._readings.setdefault(label, Reading(label))
-            reading.sessions.append(session)
-        try:
-            # Not under the lock: a large file must not hold up the other sessions.
-            with reading.turn:
-                if label not in self._read:
-                    reading.is_judging = False
-                    run = load_run(
-                        path, cache=self._cache, on_progress=reading.meter.reach
-                    )
-                    reading.is_judging = True
-                    self._read[label] = analyze_run(run)
-                return self._read[label]
-        finally:
-            with self._lock:
-                reading.sessions.remove(session)
-                if not reading.sessions:
-                    del self._readings[label]
 
     def _evict(self, newest: _Uploads) -> None:
         """Drop what was used longest ago until all limits hold."""

@@ -12,7 +12,7 @@ import polars as pl
 
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard.counters import BusyDevices
-from placement_viz.dashboard.windows import Levels, build_levels
+from placement_viz.dashboard.windows import CLASS_TYPE, Levels, build_levels
 from placement_viz.errors import UnknownNameError
 from placement_viz.figures import OpClass, classify_ops, place_rows
 from placement_viz.model import RowKind
@@ -31,7 +31,7 @@ _MOST_TYPES = 12
 
 @dataclasses.dataclass(frozen=True)
 class DrawnOp:
-    """One op: a row of :attr:`Picture.ops`."""
+    """One op: a row of :attr:`Picture.ops`, and what its verdict rests on."""
 
     op: int
     name: str
@@ -50,39 +50,66 @@ class Picture:
     """Where the ops of a run are drawn, and what can be asked about them.
 
     Attributes:
-        ops: ``op``, ``name``, ``op_type``, ``device``, ``line`` (from 0 at the top),
-            ``start_us``, ``duration_us``, ``op_class``, ``forward_op`` and others of
-            :func:`~placement_viz.figures.classify_ops`; in order of start.
         n_lines: How many lines there are.
         devices: Those of the run, for names as short as they can be.
     """
 
     def __init__(self, analysis: Analysis) -> None:
-        """Place all ops of ``analysis``."""
-        run = analysis.run
-        lines = place_rows(run.trace).lines.sort("y").with_row_index("line")
-        self._trace = run.trace
-        self.devices = run.trace.devices
-        self.n_lines = lines.height
-        self._groups = dict(lines.select("line", "group").iter_rows())
-        self.ops = classify_ops(run, analysis.colocation).join(
-            lines.select("device", "row", "lane", "row_kind", "line"),
-            on=["device", "row", "lane", "row_kind"],
-            how="left",
-            maintain_order="left",
+        """Draw the ops of ``analysis``, when they are first asked for."""
+        self._run = analysis.run
+        self._colocation = analysis.colocation
+        self._lines = (
+            place_rows(analysis.run.trace).lines.sort("y").with_row_index("line")
         )
+        self.devices = analysis.run.trace.devices
+        self.n_lines = self._lines.height
         self._levels: collections.OrderedDict[frozenset[str], Levels] = (
             collections.OrderedDict()
         )
-        self._lock = threading.Lock()
+        # All who look at a run want its picture at once, and it is made once.
+        self._lock = threading.RLock()
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """Return where each op is drawn, in order of start.
+
+        Columns are ``op``, ``name``, ``op_type``, ``device``, ``row_kind``,
+        ``start_us``, ``duration_us``, ``line`` (from 0 at the top) and ``op_class``.
+        """
+        with self._lock:
+            return self._ops
+
+    @functools.cached_property
+    def _ops(self) -> pl.DataFrame:
+        ops = self._run.trace.ops
+        place = ("device", "row", "lane", "row_kind")
+        # Columns of the trace are shared with it; joins would copy them.
+        lines = ops.select(place).join(
+            self._lines.select(*place, "line"),
+            on=place,
+            how="left",
+            maintain_order="left",
+        )
+        classes = classify_ops(self._run, self._colocation)
+        return ops.select(
+            "name", "op_type", "device", "row_kind", "start_us", "duration_us"
+        ).with_columns(
+            op=pl.int_range(pl.len(), dtype=pl.Int32),
+            line=lines["line"].cast(pl.Int32),
+            op_class=classes["op_class"].cast(CLASS_TYPE),
+        )
 
     def levels(self, hidden: Iterable[str] = ()) -> Levels:
         """Return the levels of detail without the classes in ``hidden``."""
         key = frozenset(hidden) & {each.value for each in OpClass}
         with self._lock:
             if key not in self._levels:
-                seen = self.ops.filter(~pl.col("op_class").is_in(list(key)))
-                self._levels[key] = build_levels(seen, self.n_lines)
+                drawn = self._ops.select(
+                    "line", "start_us", "duration_us", "op_class", "op"
+                )
+                if key:
+                    drawn = drawn.filter(~pl.col("op_class").is_in(sorted(key)))
+                self._levels[key] = build_levels(drawn, self.n_lines)
                 while len(self._levels) > _MOST_LEVELS:
                     self._levels.popitem(last=False)
             self._levels.move_to_end(key)
@@ -100,8 +127,11 @@ class Picture:
         if not 0 <= op < self.ops.height:
             message = f"no op number {op}: there are {self.ops.height:,}"
             raise UnknownNameError(message)
-        fields = [field.name for field in dataclasses.fields(DrawnOp)]
-        return DrawnOp(**self.ops.select(fields).row(op, named=True))
+        found = self.ops.drop("row_kind").row(op, named=True)
+        verdict = ("forward_op", "expected_device", "evidence")
+        judged = self._colocation.gradients.filter(pl.col("op") == op).select(verdict)
+        known = judged.row(0, named=True) if judged.height else dict.fromkeys(verdict)
+        return DrawnOp(**found, **known)
 
     def misplaced_beside(self, moment_us: float, op: int, step: int) -> int | None:
         """Return the misplaced op before or after; None when there is none.
@@ -132,16 +162,6 @@ class Picture:
         starts = self.ops["start_us"].gather(found)
         n_before = int((starts <= this.start_us).sum())
         return int(found[max(n_before - 1, 0)])
-
-    def turn_of(self, op: int) -> int:
-        """Return how many ops of the same name ran before an op, as in a loop."""
-        name = self.op(op).name
-        return int((self._executions(name) < op).sum())
-
-    def execution(self, name: str, turn: int) -> int | None:
-        """Return the op that is the ``turn``-th of its name; None if there is none."""
-        found = self._executions(name)
-        return int(found[turn]) if 0 <= turn < len(found) else None
 
     def _executions(self, name: str) -> pl.Series:
         """Return the ops of a name that are proved to have run, in order of start."""
@@ -175,7 +195,7 @@ class Picture:
         with it: each turn of a loop takes from its own turn.
         """
         this = self.op(op)
-        tensors = self._trace.ops["inputs"][op]
+        tensors = self._run.trace.ops["inputs"][op]
         makers = self.ops.filter(
             pl.col("name").is_in({producer_of(each, self._names) for each in tensors})
             & (pl.col("row_kind") == RowKind.EXECUTOR)
@@ -194,7 +214,7 @@ class Picture:
         starts = self.ops["start_us"].gather(turns).to_numpy()
         numbers = turns.to_list()
         mentions = (
-            self._trace.ops.lazy()
+            self._run.trace.ops.lazy()
             .with_row_index("op")
             .select("op", "start_us", "inputs")
             .explode("inputs")
@@ -255,9 +275,10 @@ class Picture:
     def busy(self) -> BusyDevices:
         """Return how many devices are busy at a time."""
         # A GPU is busy while a kernel or a copy runs, and not only while it is started.
-        rows = {*self._trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
+        rows = {*self._run.trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
         ran = self.ops.filter(pl.col("row_kind").is_in(list(rows)))
-        group = pl.col("line").replace_strict(self._groups, return_dtype=pl.Int32)
+        groups = dict(self._lines.select("line", "group").iter_rows())
+        group = pl.col("line").replace_strict(groups, return_dtype=pl.Int32)
         return BusyDevices(ran.select("start_us", "duration_us", device=group))
 
     @functools.cached_property

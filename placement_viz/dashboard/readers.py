@@ -7,7 +7,8 @@ import contextlib
 import logging
 import threading
 
-from placement_viz.analysis import analyze_run, survey_run
+from placement_viz.analysis import survey_run
+from placement_viz.analysis.apart import judge_run
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.progress import Clock, Meter
 from placement_viz.dashboard.upload import Phase, Upload
@@ -119,7 +120,10 @@ class Readers:
             upload.remove_file()
             upload.label = label
             upload.phase = Phase.JUDGING
-        analysis = analyze_run(run)
+        # Drawn while the page prepares for it.
+        self._catalog.draw(label, upload.session)
+        analysis = judge_run(run)
+        self._catalog.prepare(analysis)
         with self._lock:
             if upload.is_cancelled:
                 raise _CancelledError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, html, no_update
+from dash import Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Analysis
@@ -74,18 +74,33 @@ def add_run_view(app: dash.Dash, catalog: Catalog) -> None:
 
 def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
     @app.callback(
-        [Output(part, prop) for part, prop in ((ids.SHOWN, "data"), *_RUN_IDS)],
+        [
+            Output(ids.SHOWN, "data"),
+            # With all else, as the page waits for nothing longer than for this.
+            Output(ids.TIMELINE, "figure"),
+            *(Output(part, prop) for part, prop in _RUN_IDS),
+        ],
         Input(ids.RUN, "data"),
         Input(ids.JUDGED, "data"),
+        State(ids.THEME, "data"),
+        State(ids.COLLAPSED, "data"),
         prevent_initial_call=True,
     )
-    def show_run(label: str | None, judged: list[str] | None) -> tuple[Any, ...]:
+    def show_run(
+        label: str | None,
+        judged: list[str] | None,
+        theme: str | None,
+        collapsed: list[str] | None,
+    ) -> tuple[Any, ...]:
         _check_news(label, judged)
-        nothing = [no_update] * len(_RUN_IDS)
+        nothing = [no_update] * (len(_RUN_IDS) + 1)
         if not label:
             return None, *nothing
         try:
-            return label, *run_parts(catalog.load(label, session_id()))
+            analysis = catalog.load(label, session_id())
+            look = look_named(theme or "")
+            frame = timeline_frame(analysis, look, collapsed or ())
+            return label, frame, *run_parts(analysis)
         except PlacementVizError as error:
             # What is open stays open.
             say(error)
@@ -118,20 +133,15 @@ def _check_news(label: str | None, judged: list[str] | None) -> None:
 
 def _add_timeline(app: dash.Dash, catalog: Catalog) -> None:
     @app.callback(
-        Output(ids.TIMELINE, "figure"),
-        Input(ids.SHOWN, "data"),
+        Output(ids.TIMELINE, "figure", allow_duplicate=True),
         Input(ids.THEME, "data"),
-        Input(ids.JUDGED, "data"),
         Input(ids.COLLAPSED, "data"),
+        State(ids.SHOWN, "data"),
         prevent_initial_call=True,
     )
     def frame_timeline(
-        label: str | None,
-        theme: str | None,
-        judged: list[str] | None,
-        collapsed: list[str] | None,
+        theme: str | None, collapsed: list[str] | None, label: str | None
     ) -> Any:
-        _check_news(label, judged)
         if not label or not theme:
             raise PreventUpdate
         analysis = catalog.load(label, session_id())

@@ -78,9 +78,7 @@ def add_timeline_routes(
 
 
 def _op(picture: Picture) -> object:
-    op = _whole("op")
-    told = _told(picture, op) or {}
-    return {**told, "turn": picture.turn_of(op)}
+    return _told(picture, _whole("op"))
 
 
 def _beside(picture: Picture) -> object:
@@ -91,12 +89,6 @@ def _beside(picture: Picture) -> object:
 
 def _forward(picture: Picture) -> object:
     return _told(picture, picture.forward_of(_whole("op")))
-
-
-def _named(picture: Picture) -> object:
-    """Return the op that another run calls so, in the same turn of a loop."""
-    name = flask.request.args.get("name", "")
-    return _told(picture, picture.execution(name, _whole("turn")))
 
 
 def _links(picture: Picture) -> object:
@@ -137,7 +129,6 @@ _ANSWERS: Mapping[str, Callable[[Picture], object]] = {
     "busy": _busy,
     "forward": _forward,
     "links": _links,
-    "named": _named,
     "op": _op,
     "search": _search,
     "sums": _sums,
@@ -201,7 +192,7 @@ def _labels(picture: Picture, segments: Segments, pixel_us: float) -> dict[int, 
         wide = wide[np.argsort(-width_us[wide], kind="stable")[:_MOST_LABELS]]
     ops = segments.op[wide]
     last = pl.col("name").str.split("/").list.last()
-    named = picture.ops[ops].select(
+    named = picture.ops.select("name", "op_type")[ops].select(
         pl.when(pl.col("op_type") == "")
         .then(last)
         .otherwise(pl.format("{} · {}", last, "op_type"))

@@ -20,7 +20,8 @@ from typing import Annotated, Any
 import flask
 import msgspec
 
-from placement_viz.dashboard.catalog import Catalog, Reading
+from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.server_files import Reading
 from placement_viz.dashboard.sessions import has_session, session_id
 from placement_viz.dashboard.upload import RefusedError, state_of
 from placement_viz.dashboard.uploads import Uploads
@@ -152,6 +153,7 @@ def _state_of_reading(reading: Reading) -> dict[str, Any]:
     return {
         "name": reading.label,
         "phase": "judging" if reading.is_judging else "reading",
+        "shown": reading.is_shown,
         "read": meter.done,
         "total": meter.total,
         "rate": meter.rate,

@@ -13,19 +13,23 @@ Misplaced ops are blocks of their own: nothing hides them, at any zoom.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from placement_viz.dashboard.segments import (
+    CLASS_TYPE,
+    CLASSES,
+    Busy,
+    Segments,
+    merge_short,
+)
 from placement_viz.figures import OpClass
 
-__all__ = ["CLASSES", "Levels", "Segments", "build_levels", "coalesce"]
+__all__ = ["CLASSES", "CLASS_TYPE", "Levels", "Segments", "build_levels", "coalesce"]
 
-#: Class of op by its number, in drawing order.
-CLASSES = tuple(OpClass)
 _MISPLACED = CLASSES.index(OpClass.MISPLACED)
 #: A level is only kept if it has at most this share of what the one before has.
 _WORTH = 0.75
@@ -34,64 +38,53 @@ _Ints = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Segments:
-    """Single ops and blocks of ops, by line and start.
-
-    Attributes:
-        line: (n,) number of the line, from 0 at the top.
-        start_us: (n,) start of the first op.
-        end_us: (n,) end of the last one.
-        op_class: (n,) position in :data:`CLASSES`: of a block, that with most time.
-        op: (n,) position in the trace; -1 for a block.
-    """
-
-    line: npt.NDArray[np.int32]
-    start_us: _Ints
-    end_us: _Ints
-    op_class: npt.NDArray[np.uint8]
-    op: npt.NDArray[np.int32]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.op)
-
-    def take(self, which: slice | npt.NDArray[Any]) -> Segments:
-        """Return some of them."""
-        return Segments(
-            self.line[which],
-            self.start_us[which],
-            self.end_us[which],
-            self.op_class[which],
-            self.op[which],
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Segments]) -> Segments:
-        """Return all of several, one after another; there is at least one."""
-        return cls(
-            np.concatenate([part.line for part in parts]),
-            np.concatenate([part.start_us for part in parts]),
-            np.concatenate([part.end_us for part in parts]),
-            np.concatenate([part.op_class for part in parts]),
-            np.concatenate([part.op for part in parts]),
-        )
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class _Level:
     """All segments of a timeline, for pixels of at least ``2 * bucket_us``.
 
+    They are in order of row (twice the line, and one more for misplaced ops), then
+    start. What can be told from the keys is not kept again: there are millions.
+
     Attributes:
         bucket_us: Blocks are of ops that start within so long.
-        segments: By row (twice the line, and one more for misplaced ops), then start.
         starts: (n,) key of each start, rising: row after row.
         reaches: (n,) key of the latest end so far in the row, rising.
+        length_us: (n,) as in :class:`Segments`, like the two that follow.
+        op_class: (n,)
+        op: (n,)
     """
 
     bucket_us: int
-    segments: Segments
-    starts: _Ints
-    reaches: _Ints
+    starts: npt.NDArray[Any]
+    reaches: npt.NDArray[Any]
+    length_us: npt.NDArray[Any]
+    op_class: npt.NDArray[np.uint8]
+    op: npt.NDArray[np.int32]
+
+    def segments(self, low: _Ints, high: _Ints, bases: _Ints) -> Segments:
+        """Return some of each row.
+
+        Args:
+            low: (n_rows,) position of the first of them.
+            high: (n_rows,) position after the last one.
+            bases: (n_rows,) key of moment 0.
+        """
+        n = (high - low).clip(0)
+        rows = np.flatnonzero(n)
+        parts = [slice(low[row], high[row]) for row in rows.tolist()]
+        if not parts:
+            parts = [slice(0, 0)]
+
+        def joined(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([column[part] for part in parts])
+
+        start_us = joined(self.starts).astype(np.int64) - np.repeat(bases, n)
+        return Segments(
+            line=np.repeat(np.arange(len(n), dtype=np.int32) // 2, n),
+            start_us=start_us,
+            end_us=start_us + joined(self.length_us),
+            op_class=joined(self.op_class),
+            op=joined(self.op),
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,7 +99,7 @@ class Levels:
     n_lines: int
     span_us: int
     _levels: tuple[_Level, ...]
-    _ends: _Ints
+    _ends: npt.NDArray[Any]
 
     def cut(self, start_us: float, end_us: float, n_pixels: int) -> Segments:
         """Return what a window shows.
@@ -125,34 +118,32 @@ class Levels:
             if 2 * coarser.bucket_us > pixel_us:
                 break
             level = coarser
-        bases = self._bases()
-        first = np.searchsorted(level.reaches, bases + self._moment(start_us, up=True))
-        last = np.searchsorted(
-            level.starts, bases + self._moment(end_us, up=False), side="right"
-        )
-        found = [
-            level.segments.take(slice(low, high))
-            for low, high in zip(first.tolist(), last.tolist(), strict=True)
-            if low < high
-        ]
-        if not found:
-            return level.segments.take(slice(0, 0))
-        joined = Segments.joined(found)
+        low, high = self._keys(start_us, end_us)
+        first = np.searchsorted(level.reaches, low)
+        last = np.searchsorted(level.starts, high, side="right")
+        joined = level.segments(first, last, _bases(self.n_lines, self.span_us))
         # Behind one that is long there may be some that ended before the window.
         is_inside = joined.end_us >= start_us
         return joined if is_inside.all() else joined.take(is_inside)
 
     def count(self, start_us: float, end_us: float) -> int:
         """Return how many ops a window touches, those at its very edge too."""
-        bases = self._bases()
-        low, high = self._moment(start_us, up=True), self._moment(end_us, up=False)
-        n_started = np.searchsorted(self._levels[0].starts, bases + high, side="right")
-        n_ended = np.searchsorted(self._ends, bases + low)
+        low, high = self._keys(start_us, end_us)
+        n_started = np.searchsorted(self._levels[0].starts, high, side="right")
+        n_ended = np.searchsorted(self._ends, low)
         return int((n_started - n_ended).clip(0).sum())
 
-    def _bases(self) -> _Ints:
-        """Return the key of moment 0 in each row."""
-        return np.arange(2 * self.n_lines, dtype=np.int64) * (self.span_us + 2)
+    def _keys(
+        self, start_us: float, end_us: float
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the keys of two moments in each row, of the type of all keys.
+
+        Of another type, all keys would be turned into that for each question.
+        """
+        bases, key = _bases(self.n_lines, self.span_us), self._ends.dtype
+        low = bases + self._moment(start_us, up=True)
+        high = bases + self._moment(end_us, up=False)
+        return low.astype(key), high.astype(key)
 
     def _moment(self, time_us: float, *, up: bool) -> int:
         """Return a whole microsecond that is on the same side of every op."""
@@ -168,38 +159,38 @@ def build_levels(ops: pl.DataFrame, n_lines: int) -> Levels:
             :class:`OpClass`) and ``op``; times are not negative.
         n_lines: How many lines there are.
     """
-    ops = ops.with_columns(
-        number=pl.col("op_class").replace_strict(
-            {each.value: number for number, each in enumerate(CLASSES)},
-            return_dtype=pl.UInt8,
-        ),
-        end_us=pl.col("start_us") + pl.col("duration_us"),
-    ).with_columns(
-        row=2 * pl.col("line").cast(pl.Int64)
-        + (pl.col("number") == _MISPLACED).cast(pl.Int64)
-    )
-    ops = ops.sort("row", "start_us")
-    span_us = int(ops["end_us"].max() or 0)  # type: ignore[arg-type]
-    row = ops["row"].to_numpy()
+    number = _numbers(ops["op_class"])
+    line = ops["line"].to_numpy().astype(np.int32)
+    row = 2 * line + (number == _MISPLACED)
+    start_us = ops["start_us"].to_numpy()
+    # Stable, so that of a table in order of start nothing is left to sort in a row.
+    if (start_us[1:] < start_us[:-1]).any():
+        order = np.lexsort((start_us, row))
+    else:
+        order = np.argsort(_narrow(row, 2 * n_lines), kind="stable")
+    start_us, row = start_us[order], row[order]
+    end_us = start_us + ops["duration_us"].to_numpy()[order]
+    span_us = int(end_us.max(initial=0))
     segments = Segments(
-        line=ops["line"].cast(pl.Int32).to_numpy(),
-        start_us=ops["start_us"].to_numpy(),
-        end_us=ops["end_us"].to_numpy(),
-        op_class=ops["number"].to_numpy(),
-        op=ops["op"].cast(pl.Int32).to_numpy(),
+        line=line[order],
+        start_us=start_us,
+        end_us=end_us,
+        op_class=number[order],
+        op=ops["op"].to_numpy()[order].astype(np.int32),
     )
-    ends = np.sort(row * (span_us + 2) + segments.end_us)
-    busy = np.zeros((len(segments), len(CLASSES)), dtype=np.float32)
-    busy[np.arange(len(segments)), segments.op_class] = (
-        segments.end_us - segments.start_us
-    )
-    levels = [_level(0, segments, row, span_us)]
+    bases = _bases(n_lines, span_us)
+    # Half the memory, and only very long timelines of many lines need more.
+    bases = bases.astype(np.uint32 if bases[-1] + span_us + 2 < 1 << 32 else np.int64)
+    ends = np.sort(bases[row] + end_us.astype(bases.dtype))
+    busy = Busy.of(segments)
+    levels = [_level(0, segments, bases[row])]
     bucket_us = 1
     while 2 * bucket_us <= span_us and len(segments):
-        merged, merged_row, merged_busy = _merge(segments, row, busy, bucket_us)
-        if len(merged) <= _WORTH * len(segments):
-            segments, row, busy = merged, merged_row, merged_busy
-            levels.append(_level(bucket_us, segments, row, span_us))
+        most = int(_WORTH * len(segments))
+        merged = merge_short(segments, row, busy, bucket_us, most)
+        if merged is not None:
+            segments, row, busy = merged
+            levels.append(_level(bucket_us, segments, bases[row]))
         bucket_us *= 2
     return Levels(n_lines, span_us, tuple(levels), ends)
 
@@ -241,51 +232,32 @@ def coalesce(
     )
 
 
-def _level(bucket_us: int, segments: Segments, row: _Ints, span_us: int) -> _Level:
-    bases = row * (span_us + 2)
+def _numbers(op_class: pl.Series) -> npt.NDArray[np.uint8]:
+    """Return the position of each class in :data:`CLASSES`."""
+    return op_class.cast(CLASS_TYPE).to_physical().to_numpy().astype(np.uint8)
+
+
+def _narrow(row: npt.NDArray[np.int32], n_rows: int) -> npt.NDArray[Any]:
+    """Return ``row`` in as few bytes as it fits into: two can be sorted by counting."""
+    return row.astype(np.uint16) if n_rows <= 1 << 16 else row
+
+
+def _bases(n_lines: int, span_us: int) -> _Ints:
+    """Return the key of moment 0 in each row, with one for each moment around."""
+    return np.arange(2 * max(n_lines, 1), dtype=np.int64) * (span_us + 3) + 1
+
+
+def _level(bucket_us: int, segments: Segments, bases: npt.NDArray[Any]) -> _Level:
+    """Return a level; ``bases`` is the key of moment 0 in the row of each segment."""
+    length_us = segments.end_us - segments.start_us
+    is_short = length_us.max(initial=0) < 1 << 31
     return _Level(
         bucket_us,
-        segments,
-        starts=bases + segments.start_us,
+        starts=bases + segments.start_us.astype(bases.dtype),
         # Rows follow each other by more than a span, so one row's ends never reach
         # into the next.
-        reaches=np.maximum.accumulate(bases + segments.end_us),
+        reaches=np.maximum.accumulate(bases + segments.end_us.astype(bases.dtype)),
+        length_us=length_us.astype(np.int32) if is_short else length_us,
+        op_class=segments.op_class,
+        op=segments.op,
     )
-
-
-def _merge(
-    segments: Segments, row: _Ints, busy: npt.NDArray[np.float32], bucket_us: int
-) -> tuple[Segments, _Ints, npt.NDArray[np.float32]]:
-    """Return ``segments`` with the short ones of each bucket as one block."""
-    is_short = segments.end_us - segments.start_us < bucket_us
-    # A block is merged on, whatever its length: it lies in the bucket that it began in.
-    is_short |= segments.op < 0
-    # Merging can save no more than all of these but one.
-    if is_short.sum() < (1 - _WORTH) * len(segments):
-        return segments, row, busy
-    short, alone = segments.take(is_short), segments.take(~is_short)
-    short_row, bucket = row[is_short], short.start_us // bucket_us
-    is_new = np.empty(len(short), dtype=bool)
-    is_new[0] = True
-    is_new[1:] = (np.diff(short_row) != 0) | (np.diff(bucket) != 0)
-    begins = np.flatnonzero(is_new)
-    block_busy = np.add.reduceat(busy[is_short], begins, axis=0)
-    is_one = np.diff(np.append(begins, len(short))) == 1
-    # Time decides the colour, and where no op lasts any time, the first op's class.
-    most = np.where(
-        is_one | (block_busy.max(axis=1) == 0),
-        short.op_class[begins],
-        block_busy.argmax(axis=1).astype(np.uint8),
-    ).astype(np.uint8)
-    blocks = Segments(
-        line=short.line[begins],
-        start_us=np.minimum.reduceat(short.start_us, begins),
-        end_us=np.maximum.reduceat(short.end_us, begins),
-        op_class=most,
-        op=np.where(is_one, short.op[begins], -1).astype(np.int32),
-    )
-    both = Segments.joined([alone, blocks])
-    both_row = np.concatenate((row[~is_short], short_row[begins]))
-    order = np.lexsort((both.start_us, both_row))
-    both_busy = np.concatenate((busy[~is_short], block_busy))
-    return both.take(order), both_row[order], both_busy[order]

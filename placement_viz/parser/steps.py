@@ -103,7 +103,10 @@ def split_steps(trace: Trace) -> Trace:
 def _begins(trace: Trace) -> pl.Series:
     """Return when each step began, if there may be several; else nothing."""
     nothing = pl.Series([], dtype=pl.Int64)
-    first = trace.executed.filter(pl.col("name") == _FIRST)
+    # Not of `executed`, which stays with the trace and is as large.
+    first = trace.ops.filter(
+        (pl.col("name") == _FIRST) & (pl.col("row_kind") == RowKind.EXECUTOR)
+    )
     by_device = first.group_by("device").agg(pl.col("start_us").sort())["start_us"]
     n_steps = by_device.list.len()
     if n_steps.n_unique() != 1 or n_steps[0] < 2:

@@ -164,7 +164,8 @@
         // uploads.js says how far it is, should it take long.
         document.dispatchEvent(new CustomEvent("placement:opening"));
       }
-      // The op and the window first: the run's figure is drawn with them.
+      // The colours, the op and the window first: the run's figure is drawn with them.
+      showScheme();
       set("op", "data", state.op);
       set("window", "data", state.window);
       set("compare-window", "data", state.compareWindow);

@@ -398,10 +398,12 @@
         if (states.some((state) => state.name === name)) continue;
         line.remove();
         lines.delete(name);
+        if (line.isShown) setProps("judged", { data: [name] });
       }
       for (const state of states) {
         if (!lines.has(state.name)) lines.set(state.name, new Line(state.name, null));
         lines.get(state.name).show(state);
+        lines.get(state.name).isShown = state.shown;
       }
       await wait(POLL_MS);
     }
