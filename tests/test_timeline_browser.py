@@ -734,12 +734,14 @@ def test_a_block_tells_what_is_in_it_and_opens(hand):
     hand.until_text(".run .tip", "click to zoom in")
     # Each op lasts a microsecond; neighbours that only touch are not in it.
     assert hand.text(".run .tip").startswith(f"{round(end - start)} ops in ")
+    # A scroll bar may have come meanwhile, which makes the page narrower.
+    start, end, x, y = hand.script(BLOCK)
     hand.reach(hand.chain(), x, y, CANVAS).click().perform()
     hand.until(lambda: hand.window() != before)
     window = hand.window()
     # A pointer is only as exact as a pixel, in which there are several blocks.
     pixel = (before[1] - before[0]) / hand.area()[2]
-    assert window[0] - start == pytest.approx(0, abs=2 * pixel)
+    assert window[0] - start == pytest.approx(0, abs=3 * pixel)
     assert window[1] - window[0] < (before[1] - before[0]) / 20
 
 
