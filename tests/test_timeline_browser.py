@@ -25,6 +25,8 @@ MARKUP = "<b>bold</b><script>document.title='broken'</script><img src=x>"
 TURNED = "אבג\u202bדהז\u202eabc"
 LONG = "x" * 10_000
 N_LANES = 130
+#: So many that several share a pixel, one touching the other.
+N_CROWDED = 12_000
 GAP = (100_000, 900_000)
 
 VIEW = "window.placementTimeline.of('timeline')"
@@ -76,7 +78,11 @@ def address(serve_app, tmp_path_factory):
             event("after", ts=GAP[1], dur=100_000),
         )
     )
-    return serve_app([TOWERS, MENDED, names, lanes, gap])
+    crowd = folder / "crowd.json"
+    crowd.write_bytes(
+        timeline(*(event(f"n{i}", ts=i, dur=1) for i in range(N_CROWDED)))
+    )
+    return serve_app([TOWERS, MENDED, names, lanes, gap, crowd])
 
 
 class Hand(browser.Page):
@@ -639,17 +645,25 @@ def test_nothing_between_two_ops_is_shown_as_nothing(hand):
 def test_screen_readers_hear_of_a_zoom_once(hand):
     """What is read out changes when the hand is at rest, not with every step."""
     hand.script(
-        "window.heard = [];"
-        "const voice = document.querySelector('.run .timeline-voice');"
-        "new MutationObserver(() => window.heard.push(voice.textContent))"
-        ".observe(voice, {childList: true, characterData: true, subtree: true})"
+        "for (const name of ['voice', 'status']) {"
+        "  const place = document.querySelector('.run .timeline-' + name);"
+        "  const told = window['told-' + name] = [];"
+        "  new MutationObserver(() => told.push(place.textContent))"
+        "  .observe(place, {childList: true, characterData: true, subtree: true}); }"
     )
+    hand.script(f"{VIEW}.graph.focus()")
+    chain = hand.chain()
+    for _ in range(8):
+        chain.send_keys("w").pause(0.1)
 
-    hand.press("wwwddd")
+    chain.perform()
 
-    hand.until(lambda: hand.script("return window.heard.length"))
-    hand.until(lambda: hand.script("return window.heard").pop() == hand.text(STATUS))
-    assert len(hand.script("return window.heard")) <= 2
+    hand.until(
+        lambda: hand.script("return window['told-voice']")[-1:] == [hand.text(STATUS)]
+    )
+    shown, heard = hand.script("return [window['told-status'], window['told-voice']]")
+    assert len(shown) >= 6
+    assert len(heard) <= len(shown) / 2
     assert hand.find(".run .timeline-voice").get_attribute("role") == "status"
     assert hand.find(STATUS).get_attribute("role") in {None, ""}
 
@@ -702,30 +716,32 @@ source.data.op.forEach((op, i) => {{
     const at = part => source.window[0] + part * width;
     const [from, to] = [at(source.data.begin[i]), at(source.data.end[i])];
     const line = source.data.kind[i] >> 8;
-    found.push([from, to, line, view.x((from + to) / 2), view.tops[0][line]]);
+    found.push([from, to, view.x((from + to) / 2), view.tops[0][line]]);
 }});
-return found.sort((a, b) => b[1] - b[0] - (a[1] - a[0]))[0];
+return found[found.length >> 1];
 """
 
 
-def test_a_block_tells_what_is_in_it_and_opens(hand, towers):
+def test_a_block_tells_what_is_in_it_and_opens(hand):
     """Ops that are too narrow to be drawn are counted, and a click leads to them."""
-    hand.show()
+    hand.show("crowd")
     before = hand.window()
-    start, end, line, x, y = hand.script(BLOCK)
-    ends = towers["start_us"] + towers["duration_us"]
-    is_in = (towers["line"] == line) & (towers["start_us"] >= start - 0.1)
-    inside = towers.filter(is_in & (ends <= end + 0.1))
+    start, end, x, y = hand.script(BLOCK)
+    assert end - start > 1.5
 
     hand.reach(hand.chain(), x, y, CANVAS).perform()
 
     hand.until_text(".run .tip", "click to zoom in")
-    assert hand.text(".run .tip").startswith(f"{inside.height} ops in ")
+    # Each op lasts a microsecond; neighbours that only touch are not in it.
+    assert hand.text(".run .tip").startswith(f"{round(end - start)} ops in ")
+    # A scroll bar may have come meanwhile, which makes the page narrower.
+    start, end, x, y = hand.script(BLOCK)
     hand.reach(hand.chain(), x, y, CANVAS).click().perform()
     hand.until(lambda: hand.window() != before)
     window = hand.window()
-    assert window[0] <= start + 0.1
-    assert end - 0.1 <= window[1]
+    # A pointer is only as exact as a pixel, in which there are several blocks.
+    pixel = (before[1] - before[0]) / hand.area()[2]
+    assert window[0] - start == pytest.approx(0, abs=3 * pixel)
     assert window[1] - window[0] < (before[1] - before[0]) / 20
 
 
