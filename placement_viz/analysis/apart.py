@@ -32,7 +32,7 @@ __all__ = ["LARGE_OPS", "judge_here", "judge_run"]
 #: Fewer are judged before another process has started.
 LARGE_OPS = 50_000
 #: Who looks at a window goes first.
-_NICE = 5
+_NICE = 10
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[1].split('\\n'); "
