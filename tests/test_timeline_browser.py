@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
 import pytest
 
 from placement_viz import analyze_run, load_run
@@ -46,7 +47,9 @@ canvas.dispatchEvent(new WheelEvent('wheel', Object.assign(
 
 def ops_of(path):
     """Return how the ops of a run are drawn, as a table."""
-    return Picture(analyze_run(load_run(path))).ops
+    picture = Picture(analyze_run(load_run(path)))
+    forward = [picture.op(number).forward_op for number in picture.ops["op"]]
+    return picture.ops.with_columns(forward_op=pl.Series(forward, dtype=pl.String))
 
 
 @pytest.fixture(scope="module")
