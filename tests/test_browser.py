@@ -24,6 +24,14 @@ CUT_OFF = TRACES / "cut_off.json"
 
 PLOT = "document.querySelector('#timeline .js-plotly-plot')"
 VIEW = "window.placementTimeline.of('timeline')"
+#: Whether anything is drawn there.
+ANY_DRAWN = """
+const [x, y, width, height] = arguments;
+const canvas = document.querySelector('.graph canvas.ops');
+const ratio = canvas.width / canvas.clientWidth;
+return canvas.getContext('2d').getImageData(
+    x * ratio, y * ratio, width * ratio, height * ratio).data.some(value => value);
+"""
 #: The colours of what is drawn there.
 COLOURS = """
 const [x, y, width, height] = arguments;
@@ -422,6 +430,18 @@ def test_link_reproduces_run_op_and_window(page):
     page.until_drawn(2)
     page.until(lambda: page.script(browser.OUTLINED) == 1)
     page.until(lambda: page.script(browser.WINDOW) == pytest.approx([90, 170]))
+
+
+def test_how_many_devices_are_busy_is_drawn_above_the_ops(page):
+    """While both compute the line is high, and then it is half as high."""
+    page.open("?run=towers-auto")
+    page.until(lambda: page.script(f"return {VIEW}.counter && {VIEW}.counter.of") == 2)
+
+    busy = page.script(f"return {VIEW}.counter.busy")
+    assert max(busy) > 1.9
+    assert sorted(busy)[len(busy) // 2] == pytest.approx(1, abs=0.1)
+    strip = (200, 12, 400, 8)
+    page.until(lambda: page.driver.execute_script(ANY_DRAWN, *strip))
 
 
 def test_a_device_is_folded_to_one_line_and_unfolded(page):

@@ -22,6 +22,8 @@ _LINE_PX = ((24, 22), (64, 15), (10**9, 10))
 _MARGIN_PX = {"l": 92, "r": 18, "t": 30, "b": 44}
 #: A frame has no buttons above, and only the times below.
 _FRAME_MARGIN_PX = {"r": 18, "t": 6, "b": 26}
+#: What is drawn above the ops of one run.
+_METER_PX = 24
 #: Least and most room for the labels.
 _LABELS_PX = 56, 168
 _LABEL_GAP_PX = 18
@@ -119,12 +121,16 @@ def frame_figure(
             "grid": look.grid,
         }
     )
-    saved_px = sum(_MARGIN_PX[side] - _FRAME_MARGIN_PX[side] for side in "tb")
+    margin = dict(_FRAME_MARGIN_PX)
+    if len(parts) == 1 and len(parts[0].groups) > 1:
+        # For how many of the devices are busy.
+        margin["t"] += _METER_PX
+    saved_px = sum(_MARGIN_PX[side] - margin[side] for side in "tb")
     least, most = _LABELS_PX
     labels_px = max(map(_label_px, figure.layout.yaxis.ticktext), default=0)
     left_px = min(max(int(labels_px) + _LABEL_GAP_PX, least), most)
     figure.update_layout(
-        margin={**_FRAME_MARGIN_PX, "l": left_px},
+        margin={**margin, "l": left_px},
         height=figure.layout.height - saved_px,
     )
     figure.update_xaxes(

@@ -146,7 +146,7 @@
     context.restore();
   }
 
-  function drawTimes(look, area, window, origin) {
+  function drawTimes(look, area, window, origin, bands) {
     const { context } = look;
     const width = window[1] - window[0];
     const step = tickStep(width, area.width);
@@ -158,7 +158,8 @@
       const us = first + k * step;
       const x = area.left + ((us - window[0]) / width) * area.width;
       context.fillStyle = look.grid;
-      context.fillRect(Math.round(x), area.top, 1, area.height);
+      // Not across what stands between two runs.
+      bands.forEach(([top, bottom]) => context.fillRect(Math.round(x), top, 1, bottom - top));
       context.fillStyle = look.muted;
       const text = origin === null ? formatTime(us, step) : formatClock(us, origin);
       context.fillText(text, x, area.top + area.height + 6);

@@ -133,7 +133,9 @@
       const { look, area } = this;
       const { context } = look;
       context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-      draw.times(look, area, this.window, this.origin());
+      const half = this.lineHeight / 2;
+      const bands = this.tops.map((tops) => [Math.min(...tops) - half, Math.max(...tops) + half]);
+      draw.times(look, area, this.window, this.origin(), bands);
       this.sources.forEach((source, i) => {
         if (!source.data) return;
         const offset = this.x(source.window[0]);
