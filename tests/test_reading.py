@@ -74,11 +74,19 @@ def test_an_interrupt_leaves_nothing_half_written(large, tmp_path):
     until(lambda: not any(map(is_alive, helpers)))
 
 
-def seen_at_a_terminal(*arguments):
-    """Return what a command shows on a terminal."""
+PROGRAM = """
+import sys
+from placement_viz.commands import main, reading
+reading._PATIENCE_S = float(sys.argv[1])
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def seen_at_a_terminal(*arguments, patience_s):
+    """Return what a command shows on a terminal to who waits so long without a bar."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "placement_viz", *arguments],
+        [sys.executable, "-c", PROGRAM, str(patience_s), *arguments],
         env={**environment(), "TERM": "xterm", "COLUMNS": "100"},
         stdout=subprocess.DEVNULL,
         stderr=theirs,
@@ -102,7 +110,12 @@ def seen_at_a_terminal(*arguments):
 def test_who_waits_at_a_terminal_sees_how_far_it_is(large, tmp_path):
     """Share, rate and time left, and nothing of them at the end."""
     shown = seen_at_a_terminal(
-        "analyze", "--no-cache", str(large), "--csv", str(tmp_path / "x")
+        "analyze",
+        "--no-cache",
+        str(large),
+        "--csv",
+        str(tmp_path / "gradients.csv"),
+        patience_s=0,
     )
 
     assert "reading" in shown
@@ -116,7 +129,7 @@ def test_who_need_not_wait_sees_no_bar(tmp_path):
     path = tmp_path / "timeline.json"
     path.write_bytes(timeline(event("mm")))
 
-    assert "MB/s" not in seen_at_a_terminal("analyze", str(path))
+    assert "MB/s" not in seen_at_a_terminal("analyze", str(path), patience_s=1000)
 
 
 def test_without_a_terminal_there_is_no_bar(large, capsys, monkeypatch):
