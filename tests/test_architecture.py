@@ -72,3 +72,13 @@ def test_a_module_is_one_room(name):
     source = inspect.getsource(importlib.import_module(name))
 
     assert len(source.splitlines()) <= 300
+
+
+def test_every_public_name_has_a_home():
+    """What is loaded when it is first asked for is what is promised, and no more."""
+    import placement_viz
+
+    assert sorted(placement_viz._HOMES) == placement_viz.__all__
+    assert all(getattr(placement_viz, name) for name in placement_viz.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = placement_viz.nothing
