@@ -8,6 +8,8 @@
   const LEAST_SLICE_BYTES = 256 * 1024;
   const MOST_SLICE_BYTES = 8 * 1024 * 1024;
   const POLL_MS = 300;
+  const SHORT_POLL_MS = 40;
+  const SHORT_POLLS = 30;
   // A run that opens sooner needs no line about it.
   const SOON_MS = 400;
   const TIMEOUT_MS = 60 * 1000;
@@ -289,7 +291,7 @@
 
     // Returns the label of the run, once it is open.
     async follow(state) {
-      for (;;) {
+      for (let polls = 0; ; ) {
         this.line.show(state);
         if (state.phase === "judging" && this.isAlone && !this.isShown) {
           // What ran can be looked at while it is judged.
@@ -298,7 +300,9 @@
         }
         if (state.phase === "done") return state.label;
         if (state.phase === "failed") throw new Failed(state.error);
-        await wait(POLL_MS);
+        // What is read in a second should not wait for the next question.
+        await wait(polls < SHORT_POLLS ? SHORT_POLL_MS : POLL_MS);
+        polls += 1;
         state = await persist(this, () => ask("GET", this.path, undefined, this));
       }
     }
