@@ -211,6 +211,7 @@ def test_broken_upload_gives_a_message_and_loses_nothing(page):
     page.find("#uploads .line.error button").click()
 
     page.until(lambda: page.text("#uploads .lines") == "")
+    assert "undefined" not in page.script("return document.body.textContent")
 
 
 def drop(page, *paths):

@@ -292,6 +292,8 @@
     // Returns the label of the run, once it is open.
     async follow(state) {
       for (let polls = 0; ; ) {
+        // Said by its error, and not as one more phase.
+        if (state.phase === "failed") throw new Failed(state.error);
         this.line.show(state);
         if (state.phase === "judging" && this.isAlone && !this.isShown) {
           // What ran can be looked at while it is judged.
@@ -299,7 +301,6 @@
           setProps("opened", { data: [state.label] });
         }
         if (state.phase === "done") return state.label;
-        if (state.phase === "failed") throw new Failed(state.error);
         // What is read in a second should not wait for the next question.
         await wait(polls < SHORT_POLLS ? SHORT_POLL_MS : POLL_MS);
         polls += 1;
