@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from placement_viz.analysis.intervals import cover
 from placement_viz.model import RowKind, Trace
 
 __all__ = ["DeviceUsage", "busy_us", "device_usage"]
@@ -54,15 +54,7 @@ def busy_us(start_us: npt.ArrayLike, duration_us: npt.ArrayLike) -> int:
     Returns:
         Microseconds; 0 for no intervals.
     """
-    starts = np.asarray(start_us, dtype=np.int64)
-    if starts.size == 0:
-        return 0
-    order = np.argsort(starts, kind="stable")
-    starts = starts[order]
-    ends = starts + np.asarray(duration_us, dtype=np.int64)[order]
-    reach = np.maximum.accumulate(ends)  # (n,) latest end seen so far
-    fresh = np.concatenate((starts[:1], np.maximum(starts[1:], reach[:-1])))
-    return int(np.maximum(reach - fresh, 0).sum())
+    return cover(start_us, duration_us).total_us
 
 
 def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ...]:
