@@ -16,7 +16,7 @@ import polars as pl
 from placement_viz import names
 from placement_viz.schema import GraphNode, RunSection
 
-__all__ = ["OPS_SCHEMA", "Graph", "Notice", "RowKind", "Run", "Trace"]
+__all__ = ["OPS_SCHEMA", "TENSORS_SCHEMA", "Graph", "Notice", "RowKind", "Run", "Trace"]
 
 
 class RowKind(enum.StrEnum):
@@ -67,6 +67,16 @@ OPS_SCHEMA = pl.Schema(
         "inputs": pl.List(pl.String()),
         "step": pl.Int32(),
     }
+)
+
+
+#: Columns of :attr:`Run.tensors`, one row a tensor.
+#:
+#: ``name``     node that makes it
+#: ``slot``     number of that node's output
+#: ``n_bytes``  its size; 0 is legal
+TENSORS_SCHEMA = pl.Schema(
+    {"name": pl.String(), "slot": pl.Int32(), "n_bytes": pl.Int64()}
 )
 
 
@@ -211,6 +221,20 @@ class Run:
     trace: Trace
     graph: Graph | None = None
     section: RunSection | None = None
+
+    @functools.cached_property
+    def tensors(self) -> pl.DataFrame:
+        """Return the tensors whose size is recorded, as in :data:`TENSORS_SCHEMA`."""
+        sizes = {} if self.section is None else self.section.tensor_bytes
+        slots = [names.producer_and_slot(tensor) for tensor in sizes]
+        return pl.DataFrame(
+            {
+                "name": [name for name, _ in slots],
+                "slot": [slot for _, slot in slots],
+                "n_bytes": list(sizes.values()),
+            },
+            schema=TENSORS_SCHEMA,
+        )
 
     @property
     def evidence(self) -> tuple[str, ...]:

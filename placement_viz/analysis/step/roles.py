@@ -92,7 +92,7 @@ def _is_optimizer(ops: pl.DataFrame, edges: pl.DataFrame, gradient: _Flags) -> _
     # An optimiser lets forward ops share constants with gradients.
     is_value = gradient & (ops["op_type"] != "Const").to_numpy()
     updates = ops["op_type"].str.contains(_UPDATE).to_numpy()
-    after = _reached(graph, np.flatnonzero(is_value)) | updates
+    after: _Flags = _reached(graph, np.flatnonzero(is_value)) | updates
     # Turned round, what reaches an op is what the op reaches.
     graph.reverse()
     before = _reached(graph, np.flatnonzero(gradient)) | gradient
