@@ -43,6 +43,7 @@ _MOST_SCOPES = 64
 _MOST_DIGITS = 9
 _BOUNDARY = re.compile(r"_grad(?:_\d+)?(?=/|$)")
 _RECV_SUFFIX = re.compile(r"(?:/ctrl)?/_\d+$")
+_ANY_RECV_SUFFIX = re.compile(r"(?:(?:/ctrl)?/_|_S)\d+$")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -133,11 +134,13 @@ def producer_of(tensor: str, known: Container[str] = ()) -> str:
     """Return the name of the op that produces ``tensor``.
 
     Removes the mark of a control input (``^``) and the output number (``:1``). A
-    trailing ``/_7`` is removed until the rest is ``known``; with nothing known, once.
-    Names that really end so (``while/body/_19``) are kept when they are known.
+    trailing ``/_7`` or ``_S7`` is removed until the rest is ``known``; with nothing
+    known, only ``/_7``, once. Names that really end so (``while/body/_19``) are kept
+    when they are known.
 
     Source:
-        Graph partitioning appends ``/_N`` to what it copies; TensorFlow's own
+        Graph partitioning appends ``/_N`` to what it copies, and between processes
+        ``_SN`` (``core/graph/graph_partition.cc``); TensorFlow's own
         timeline strips from the last ``/_`` whatever follows, which damages the
         names of lowered control flow (``tensorflow/python/client/timeline.py``, 2.21).
     """
@@ -148,7 +151,8 @@ def producer_of(tensor: str, known: Container[str] = ()) -> str:
     if name in known:
         return name
     candidate = name
-    while match := _RECV_SUFFIX.search(candidate):
+    suffix = _ANY_RECV_SUFFIX if known else _RECV_SUFFIX
+    while match := suffix.search(candidate):
         candidate = candidate[: match.start()]
         if not known or candidate in known:
             return candidate

@@ -83,6 +83,9 @@ def test_a_device_is_as_short_as_its_company_allows():
         ("while/body/_19", ("while/body/_19", "while/body"), "while/body/_19"),
         ("gone/_7", ("mm",), "gone/_7"),
         ("gone/_7", (), "gone"),
+        ("ReadVariableOp_S33", ("ReadVariableOp",), "ReadVariableOp"),
+        ("ReadVariableOp_S33", (), "ReadVariableOp_S33"),
+        ("block_S1", ("block", "block_S1"), "block_S1"),
     ],
 )
 def test_a_tensor_leads_to_its_producer(tensor, known, producer):

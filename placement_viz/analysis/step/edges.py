@@ -26,8 +26,9 @@ EDGES_SCHEMA = pl.Schema(
 
 # An output's number; a longer one is no number.
 _SLOT = r":(\d{1,9})$"
-# What graph partitioning appends to the name of what it copies.
-_COPY = r"(?:/ctrl)?/_\d+$"
+# What graph partitioning appends to the name of what it copies; the last is between
+# processes.
+_COPY = r"(?:(?:/ctrl)?/_|_S)\d+$"
 #: A copy of a copy of a copy … is none.
 _MOST_COPIES = 4
 
