@@ -16,6 +16,8 @@ import msgspec
 __all__ = [
     "SCHEMA_VERSION",
     "SECTION",
+    "Allocation",
+    "CopyRecord",
     "DeviceRecord",
     "GpuRecord",
     "GraphNode",
@@ -116,6 +118,42 @@ class MachineRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     gpus: tuple[GpuRecord, ...] = ()
 
 
+class Allocation(msgspec.Struct, frozen=True, array_like=True):
+    """Memory that an op took, as an array: there are many of them.
+
+    Attributes:
+        op: The op.
+        at_us: When, by the clock of the trace.
+        n_bytes: How much.
+        freed_us: When it was given back; None when not in this step.
+    """
+
+    op: str
+    at_us: int
+    n_bytes: int
+    freed_us: int | None = None
+
+
+class CopyRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A tensor that was copied from one device to another, as an array.
+
+    Attributes:
+        op: The op that made it; empty when not known.
+        source: The device it came from; empty when not known.
+        target: The device that got it, likewise.
+        at_us: When the copy began, by the clock of the trace.
+        duration_us: How long it took.
+        n_bytes: Its size.
+    """
+
+    op: str
+    source: str
+    target: str
+    at_us: int
+    duration_us: int
+    n_bytes: int
+
+
 class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything about a captured step that its Chrome trace does not say.
 
@@ -144,6 +182,8 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         inner_forward: Gradient op inside a loop or branch, by the name it ran under, to
             the op whose gradient it computes; such ops are no nodes of the graph.
         tensor_bytes: Tensor (``op:0``) to its size in this step.
+        allocations: Device to the name of its allocator to what ops took of it.
+        copies: Tensors that were copied between devices, where that was recorded.
         sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
         step_times_us: Wall times of untraced runs of the same step, oldest first.
         traced_step_us: Wall time of the traced run.
@@ -173,6 +213,8 @@ class RunSection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     placed: dict[str, tuple[str, ...]] = {}
     inner_forward: dict[str, str] = {}
     tensor_bytes: dict[str, int] = {}
+    allocations: dict[str, dict[str, tuple[Allocation, ...]]] = {}
+    copies: tuple[CopyRecord, ...] = ()
     sources: tuple[str, ...] = ()
     step_times_us: tuple[int, ...] = ()
     traced_step_us: int = 0

@@ -198,6 +198,14 @@ def test_bytes_and_sources_are_recorded(script, capture, section):
         return lines[int(number) - 1]
 
     assert step.tensor_bytes["product:0"] == 64
+    (taken,) = {
+        each.n_bytes
+        for allocators in step.allocations.values()
+        for allocations in allocators.values()
+        for each in allocations
+        if each.op == "product" and each.freed_us is not None
+    }
+    assert taken >= 64
     assert "tf.matmul" in line("product")
     assert "tf.gradients" in line("gradients/active_grad/TanhGrad")
     assert "minimize" in line("Adam/update_w/ResourceApplyAdam")

@@ -1,5 +1,6 @@
 """The ways into capture: options of the command, and a program's own code."""
 
+import functools
 import json
 import os
 import signal
@@ -376,10 +377,19 @@ def test_a_cluster_is_captured_through_its_master(tmp_path, python):
     assert result.returncode == 0, result.stderr
     run = load_run(str(tmp_path / "timeline.json"))
     tasks = ["ps:0/CPU:0", "worker:0/CPU:0", "worker:1/CPU:0"]
-    devices = run.trace.devices
-    assert sorted(names.short_device(d, devices) for d in devices) == tasks
+    short = functools.partial(names.short_device, among=run.trace.devices)
+    assert sorted(map(short, run.trace.devices)) == tasks
     received = run.trace.ops.filter(run.trace.ops["row_kind"] == RowKind.RECEIVE)
     assert set(received["op_type"]) == {"RecvTensor"}
     assert "RecvTensor" not in set(run.trace.executed["op_type"])
+    copied = {
+        (name, short(source), short(target), n_bytes)
+        for name, source, target, n_bytes in run.copies.select(
+            "name", "source", "device", "n_bytes"
+        ).iter_rows()
+    }
+    weights = "tower_1/dense_0/ReadVariableOp"
+    assert (weights, "ps:0/CPU:0", "worker:1/CPU:0", 256 * 512 * 4) in copied
+    assert len(copied) == received.height
     assert "on 3 devices" in last_line(result)
     assert json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]

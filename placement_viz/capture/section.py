@@ -12,10 +12,12 @@ from placement_viz.capture.bodies import inner_forward_ops
 from placement_viz.capture.gradients import Forward, GradientNotes
 from placement_viz.capture.inlining import FlatGraph
 from placement_viz.capture.machine import described, machine_record
+from placement_viz.capture.memory import find_allocations, tensor_sizes
 from placement_viz.capture.program import Program
 from placement_viz.capture.replay import OWN_SCOPE
 from placement_viz.capture.sources import SourceLines
 from placement_viz.capture.tracing import TracedStep, placed_nodes
+from placement_viz.capture.traffic import find_copies
 from placement_viz.schema import DeviceRecord, GraphNode, RunSection
 from placement_viz.units import format_count
 from placement_viz.version import __version__
@@ -69,7 +71,9 @@ def run_section(
             _lookup(step),
             known.forward_of,
         ),
-        tensor_bytes=_tensor_bytes(metadata.step_stats),
+        tensor_bytes=tensor_sizes(metadata.step_stats),
+        allocations=find_allocations(metadata.step_stats),
+        copies=find_copies(metadata.step_stats),
         sources=tuple(sources.lines),
         step_times_us=step.times_us,
         traced_step_us=step.duration_us,
@@ -262,18 +266,3 @@ def _by_device(placed: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     for node, device in placed:
         members.setdefault(device, []).append(node)
     return {device: tuple(found) for device, found in members.items()}
-
-
-def _tensor_bytes(step_stats: Any) -> dict[str, int]:
-    """Return tensor to its size; of a tensor made several times the largest."""
-    sizes: dict[str, int] = {}
-    for device in step_stats.dev_stats:
-        for stats in device.node_stats:
-            for output in stats.output:
-                description = output.tensor_description.allocation_description
-                if description.requested_bytes > 0:
-                    tensor = f"{stats.node_name}:{output.slot}"
-                    sizes[tensor] = max(
-                        sizes.get(tensor, 0), description.requested_bytes
-                    )
-    return sizes

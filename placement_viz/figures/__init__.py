@@ -6,6 +6,7 @@ from placement_viz.figures.bars import View
 from placement_viz.figures.comparison import comparison_frame
 from placement_viz.figures.config import GRAPH_CONFIG
 from placement_viz.figures.detail import MAX_MARKS
+from placement_viz.figures.icicle import icicle_figure
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, Mark, OpClass
 from placement_viz.figures.marks import classify_ops, count_classes
 from placement_viz.figures.rows import place_rows
@@ -28,6 +29,7 @@ __all__ = [
     "classify_ops",
     "comparison_frame",
     "count_classes",
+    "icicle_figure",
     "place_rows",
     "timeline_caption",
     "timeline_figure",

@@ -1,8 +1,4 @@
-"""A run: what happened in a training step and, where known, the graph behind it.
-
-Ops are rows of a table, not objects, and the key of an op is its position: names
-repeat (``RecvTensor``, loop iterations, ``_SOURCE`` on every device).
-"""
+"""What ran in a training step, op by op."""
 
 from __future__ import annotations
 
@@ -14,9 +10,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from placement_viz import names
-from placement_viz.schema import GraphNode, RunSection
 
-__all__ = ["OPS_SCHEMA", "TENSORS_SCHEMA", "Graph", "Notice", "RowKind", "Run", "Trace"]
+__all__ = ["OPS_SCHEMA", "Notice", "RowKind", "Trace"]
 
 
 class RowKind(enum.StrEnum):
@@ -67,16 +62,6 @@ OPS_SCHEMA = pl.Schema(
         "inputs": pl.List(pl.String()),
         "step": pl.Int32(),
     }
-)
-
-
-#: Columns of :attr:`Run.tensors`, one row a tensor.
-#:
-#: ``name``     node that makes it
-#: ``slot``     number of that node's output
-#: ``n_bytes``  its size; 0 is legal
-TENSORS_SCHEMA = pl.Schema(
-    {"name": pl.String(), "slot": pl.Int32(), "n_bytes": pl.Int64()}
 )
 
 
@@ -155,88 +140,3 @@ class Trace:
     def n_steps(self) -> int:
         """Return the number of steps, at least 1."""
         return self.ops["step"].n_unique()
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Graph:
-    """The graph that the program built, and where TensorFlow put it.
-
-    Attributes:
-        nodes: Name to node, in the order of creation.
-        placed: Node to assigned device, for the nodes that the traced step kept;
-            also nodes that only the optimiser made. Empty for a bare GraphDef.
-        sources: ``file:line`` strings that :attr:`GraphNode.source` points into.
-        kernels: Op type to the types of device that have a kernel for it; empty when
-            not known.
-    """
-
-    nodes: Mapping[str, GraphNode]
-    placed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    sources: tuple[str, ...] = ()
-    kernels: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def from_section(cls, section: RunSection) -> Graph:
-        """Return the graph of a run file's section."""
-        return cls(
-            nodes={node.name: node for node in section.nodes},
-            placed={
-                node: names.canonical_device(device)
-                for device, members in section.placed.items()
-                for node in members
-            },
-            sources=section.sources,
-            kernels={op: frozenset(kinds) for op, kinds in section.kernels.items()},
-        )
-
-    def source_of(self, node: str) -> str | None:
-        """Return the ``file:line`` that a person has to look at for ``node``.
-
-        It is the line that asked for gradients, for an op that was made for these,
-        and else the line that created it; None when not known.
-        """
-        found = self.nodes.get(node)
-        if found is None:
-            return None
-        position = found.source if found.call is None else found.call
-        if position is None or not 0 <= position < len(self.sources):
-            return None
-        return self.sources[position]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Run:
-    """A trace and, where we have it, its graph.
-
-    Attributes:
-        source: Where it came from, as a person would name it.
-        format: What kind of file that was, such as ``tensorflow-timeline``.
-        trace: What ran.
-        graph: What was asked for; None for a plain timeline.
-        section: The facts that ``capture`` recorded; None for a plain timeline.
-    """
-
-    source: str
-    format: str
-    trace: Trace
-    graph: Graph | None = None
-    section: RunSection | None = None
-
-    @functools.cached_property
-    def tensors(self) -> pl.DataFrame:
-        """Return the tensors whose size is recorded, as in :data:`TENSORS_SCHEMA`."""
-        sizes = {} if self.section is None else self.section.tensor_bytes
-        slots = [names.producer_and_slot(tensor) for tensor in sizes]
-        return pl.DataFrame(
-            {
-                "name": [name for name, _ in slots],
-                "slot": [slot for _, slot in slots],
-                "n_bytes": list(sizes.values()),
-            },
-            schema=TENSORS_SCHEMA,
-        )
-
-    @property
-    def evidence(self) -> tuple[str, ...]:
-        """Return what the run can rest a result on: ``trace`` and maybe ``graph``."""
-        return ("trace",) if self.graph is None else ("trace", "graph")
