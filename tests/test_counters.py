@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_viz.dashboard.counters import BusyDevices
+from placement_viz.dashboard.counters import BusyDevices, HeldBytes, OpenIntervals
 
 ops = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.integers(0, 20)),
@@ -61,3 +61,51 @@ def test_no_more_devices_are_busy_than_there_are(found):
 def test_outside_of_the_run_nothing_is_busy():
     """A window may begin before the first op and end after the last."""
     assert busy([("a", 10, 10)]).mean(-20, 40, 6).tolist() == [0, 0, 0, 1, 0, 0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12),
+    st.integers(-5, 50),
+    st.integers(1, 20),
+    st.integers(1, 6),
+)
+def test_each_part_counts_the_intervals_that_were_open(spans, start, width, n_parts):
+    """Brute force over microseconds gives the same mean number."""
+    counter = OpenIntervals([at for at, _ in spans], [at + us for at, us in spans])
+
+    found = counter.mean(start, start + width * n_parts, n_parts)
+
+    expected = [
+        sum(
+            at <= moment < at + us
+            for at, us in spans
+            for moment in range(start + part * width, start + (part + 1) * width)
+        )
+        / width
+        for part in range(n_parts)
+    ]
+    assert found.tolist() == pytest.approx(expected)
+
+
+@given(
+    st.dictionaries(st.integers(0, 60), st.integers(0, 90), min_size=1, max_size=12),
+    st.integers(-5, 50),
+    st.integers(1, 20),
+    st.integers(1, 6),
+)
+def test_each_part_tells_the_most_that_was_held_in_it(curve, start, width, n_parts):
+    """Brute force over microseconds gives the same peaks."""
+    moments = sorted(curve)
+    counter = HeldBytes(moments, [curve[at] for at in moments])
+
+    found = counter.most(start, start + width * n_parts, n_parts)
+
+    def held(moment):
+        before = [at for at in moments if at <= moment]
+        return curve[before[-1]] if before else 0
+
+    assert found.tolist() == [
+        max(map(held, range(start + part * width, start + (part + 1) * width)))
+        for part in range(n_parts)
+    ]
+    assert counter.peak == max(curve.values())

@@ -11,6 +11,8 @@ from placement_viz.model.recorded import (
     ALLOCATIONS_SCHEMA,
     COPIES_SCHEMA,
     TENSORS_SCHEMA,
+    Recorded,
+    recorded_tables,
 )
 from placement_viz.model.run import Run
 from placement_viz.model.trace import OPS_SCHEMA, Notice, RowKind, Trace
@@ -22,7 +24,9 @@ __all__ = [
     "TENSORS_SCHEMA",
     "Graph",
     "Notice",
+    "Recorded",
     "RowKind",
     "Run",
     "Trace",
+    "recorded_tables",
 ]

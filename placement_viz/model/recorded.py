@@ -1,22 +1,24 @@
-"""What a run file records of sizes and memory, in tables."""
+"""What is recorded of sizes and memory, in tables."""
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
 from placement_viz import names
-from placement_viz.schema import RunSection
+from placement_viz.schema import Allocation, CopyRecord
 
 __all__ = [
     "ALLOCATIONS_SCHEMA",
     "COPIES_SCHEMA",
     "TENSORS_SCHEMA",
-    "allocations_table",
-    "copies_table",
-    "tensors_table",
+    "Recorded",
+    "recorded_tables",
 ]
 
-#: Columns of :attr:`Run.tensors`, one row a tensor.
+#: Columns of :attr:`Recorded.tensors`, one row a tensor.
 #:
 #: ``name``     node that makes it
 #: ``slot``     number of that node's output
@@ -25,7 +27,7 @@ TENSORS_SCHEMA = pl.Schema(
     {"name": pl.String(), "slot": pl.Int32(), "n_bytes": pl.Int64()}
 )
 
-#: Columns of :attr:`Run.allocations`, one row an allocation, in order of start.
+#: Columns of :attr:`Recorded.allocations`, one row an allocation, in order of start.
 #:
 #: ``name``       node that took the memory
 #: ``device``     canonical device
@@ -44,7 +46,7 @@ ALLOCATIONS_SCHEMA = pl.Schema(
     }
 )
 
-#: Columns of :attr:`Run.copies`, one row a copy between devices, in order of start.
+#: Columns of :attr:`Recorded.copies`, a row a copy between devices, in order of start.
 #:
 #: ``name``         node that made the tensor; null when not told
 #: ``source``       canonical device it came from; null when not told
@@ -64,9 +66,45 @@ COPIES_SCHEMA = pl.Schema(
 )
 
 
-def tensors_table(section: RunSection | None) -> pl.DataFrame:
-    """Return the sizes in ``section`` as :data:`TENSORS_SCHEMA` has them."""
-    sizes = {} if section is None else section.tensor_bytes
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recorded:
+    """What is recorded of sizes and memory beside the ops; a table is empty if nothing.
+
+    Attributes:
+        tensors: A table with the columns of :data:`TENSORS_SCHEMA`.
+        allocations: A table with the columns of :data:`ALLOCATIONS_SCHEMA`.
+        copies: A table with the columns of :data:`COPIES_SCHEMA`.
+    """
+
+    tensors: pl.DataFrame = dataclasses.field(default_factory=TENSORS_SCHEMA.to_frame)
+    allocations: pl.DataFrame = dataclasses.field(
+        default_factory=ALLOCATIONS_SCHEMA.to_frame
+    )
+    copies: pl.DataFrame = dataclasses.field(default_factory=COPIES_SCHEMA.to_frame)
+
+
+def recorded_tables(
+    tensor_bytes: Mapping[str, int],
+    allocations: Mapping[str, Mapping[str, Iterable[Allocation]]],
+    copies: Iterable[CopyRecord],
+    origin_us: int,
+) -> Recorded:
+    """Return in tables what a run file or a RunMetadata says.
+
+    Args:
+        tensor_bytes: As in :class:`~placement_viz.schema.RunSection`, like the next.
+        allocations: As there.
+        copies: As there.
+        origin_us: Clock time of the first op's start.
+    """
+    return Recorded(
+        tensors=_tensors(tensor_bytes),
+        allocations=_allocations(allocations, origin_us),
+        copies=_copies(copies, origin_us),
+    )
+
+
+def _tensors(sizes: Mapping[str, int]) -> pl.DataFrame:
     slots = [names.producer_and_slot(tensor) for tensor in sizes]
     columns = {
         "name": [name for name, _ in slots],
@@ -76,14 +114,9 @@ def tensors_table(section: RunSection | None) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=TENSORS_SCHEMA)
 
 
-def allocations_table(section: RunSection | None, origin_us: int) -> pl.DataFrame:
-    """Return the allocations in ``section`` as :data:`ALLOCATIONS_SCHEMA` has them.
-
-    Args:
-        section: What a run file records; None for any other run.
-        origin_us: Clock time of the first op's start.
-    """
-    taken = {} if section is None else section.allocations
+def _allocations(
+    taken: Mapping[str, Mapping[str, Iterable[Allocation]]], origin_us: int
+) -> pl.DataFrame:
     rows = [
         (
             each.op,
@@ -101,13 +134,7 @@ def allocations_table(section: RunSection | None, origin_us: int) -> pl.DataFram
     return table.sort("start_us", maintain_order=True)
 
 
-def copies_table(section: RunSection | None, origin_us: int) -> pl.DataFrame:
-    """Return the copies in ``section`` as :data:`COPIES_SCHEMA` has them.
-
-    Args:
-        section: What a run file records; None for any other run.
-        origin_us: Clock time of the first op's start.
-    """
+def _copies(copies: Iterable[CopyRecord], origin_us: int) -> pl.DataFrame:
     rows = [
         (
             each.op or None,
@@ -117,7 +144,7 @@ def copies_table(section: RunSection | None, origin_us: int) -> pl.DataFrame:
             each.duration_us,
             each.n_bytes,
         )
-        for each in (() if section is None else section.copies)
+        for each in copies
     ]
     table = pl.DataFrame(rows, schema=COPIES_SCHEMA, orient="row")
     return table.sort("start_us", maintain_order=True)

@@ -8,11 +8,7 @@ import functools
 import polars as pl
 
 from placement_viz.model.graph import Graph
-from placement_viz.model.recorded import (
-    allocations_table,
-    copies_table,
-    tensors_table,
-)
+from placement_viz.model.recorded import Recorded, recorded_tables
 from placement_viz.model.trace import Trace
 from placement_viz.schema import RunSection
 
@@ -38,22 +34,32 @@ class Run:
     section: RunSection | None = None
 
     @functools.cached_property
+    def recorded(self) -> Recorded:
+        """Return what is recorded of sizes and memory, by the file or by its trace."""
+        section = self.section
+        if section is None:
+            return self.trace.recorded
+        return recorded_tables(
+            section.tensor_bytes,
+            section.allocations,
+            section.copies,
+            self.trace.origin_us,
+        )
+
+    @property
     def tensors(self) -> pl.DataFrame:
-        """Return the tensors whose size is recorded, as in :data:`TENSORS_SCHEMA`."""
-        return tensors_table(self.section)
+        """Return the tensors whose size is recorded, as in ``TENSORS_SCHEMA``."""
+        return self.recorded.tensors
 
-    @functools.cached_property
+    @property
     def allocations(self) -> pl.DataFrame:
-        """Return what ops allocated, as in :data:`ALLOCATIONS_SCHEMA`.
+        """Return what ops allocated, as in ``ALLOCATIONS_SCHEMA``."""
+        return self.recorded.allocations
 
-        Empty when that is not recorded.
-        """
-        return allocations_table(self.section, self.trace.origin_us)
-
-    @functools.cached_property
+    @property
     def copies(self) -> pl.DataFrame:
-        """Return the copies whose size is recorded, as in :data:`COPIES_SCHEMA`."""
-        return copies_table(self.section, self.trace.origin_us)
+        """Return the copies whose size is recorded, as in ``COPIES_SCHEMA``."""
+        return self.recorded.copies
 
     @property
     def evidence(self) -> tuple[str, ...]:

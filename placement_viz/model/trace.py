@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from placement_viz import names
+from placement_viz.model.recorded import Recorded
 
 __all__ = ["OPS_SCHEMA", "Notice", "RowKind", "Trace"]
 
@@ -87,12 +88,14 @@ class Trace:
         origin_us: Clock time of the first op's start, as the file gives it.
         skipped: Kind of event that holds no op, to how many there were.
         notices: What the reader had to repair or to leave out.
+        recorded: What the trace says of sizes and memory.
     """
 
     ops: pl.DataFrame
     origin_us: int = 0
     skipped: Mapping[str, int] = dataclasses.field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+    recorded: Recorded = dataclasses.field(default_factory=Recorded)
 
     @functools.cached_property
     def executed(self) -> pl.DataFrame:
