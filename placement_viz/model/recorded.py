@@ -82,6 +82,22 @@ class Recorded:
     )
     copies: pl.DataFrame = dataclasses.field(default_factory=COPIES_SCHEMA.to_frame)
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is recorded."""
+        tables = (self.tensors, self.allocations, self.copies)
+        return all(table.is_empty() for table in tables)
+
+    def moved(self, by_us: int) -> Recorded:
+        """Return the same, ``by_us`` later."""
+        times = pl.col("start_us") + by_us
+        ends = pl.col("end_us") + by_us
+        return Recorded(
+            self.tensors,
+            self.allocations.with_columns(times, ends),
+            self.copies.with_columns(times),
+        )
+
 
 def recorded_tables(
     tensor_bytes: Mapping[str, int],

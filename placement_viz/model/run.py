@@ -37,7 +37,7 @@ class Run:
     def recorded(self) -> Recorded:
         """Return what is recorded of sizes and memory, by the file or by its trace."""
         section = self.section
-        if section is None:
+        if section is None or not self.trace.recorded.is_empty:
             return self.trace.recorded
         return recorded_tables(
             section.tensor_bytes,

@@ -45,9 +45,11 @@ def read_steps(content: Content) -> list[Step]:
 
 
 def _run_of_step_stats(data: bytes, source: str) -> Run:
-    trace = step_stats.timeline_of(data, source=source)
-    run = timeline.read_timeline(files.content_of(trace, source=source))
-    return dataclasses.replace(run, format="tensorflow-step-stats")
+    found = step_stats.timeline_of(data, source=source)
+    run = timeline.read_timeline(files.content_of(found.trace, source=source))
+    recorded = found.recorded(run.trace.origin_us)
+    trace = dataclasses.replace(run.trace, recorded=recorded)
+    return dataclasses.replace(run, format="tensorflow-step-stats", trace=trace)
 
 
 def _steps_of_events(content: Content) -> list[Step]:

@@ -6,12 +6,17 @@ so that both give the same run.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 from placement_viz.errors import NoOpsError, TraceFormatError
+from placement_viz.model import Recorded, recorded_tables
+from placement_viz.step_stats import find_allocations, find_copies, tensor_sizes
 
-__all__ = ["is_step_stats", "timeline_of"]
+__all__ = ["Timeline", "is_step_stats", "timeline_of"]
 
 _TEXT = re.compile(
     rb"\s*(?:#[^\n]*\n\s*)*(?:step_stats|dev_stats|partition_graphs|cost_graph)\s*[:{]"
@@ -30,7 +35,21 @@ def is_step_stats(head: bytes) -> bool:
     return any(kind.match(head) for kind in (_BINARY, _TEXT))
 
 
-def timeline_of(data: bytes, *, source: str) -> bytes:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Timeline:
+    """Step stats as TensorFlow writes them for people, and what it leaves out then.
+
+    Attributes:
+        trace: The timeline.
+        recorded: What the step stats tell of sizes and memory, with times from that of
+            the first op, which is the argument.
+    """
+
+    trace: bytes
+    recorded: Callable[[int], Recorded]
+
+
+def timeline_of(data: bytes, *, source: str) -> Timeline:
     """Return the timeline that TensorFlow writes for step stats.
 
     Args:
@@ -69,7 +88,13 @@ def timeline_of(data: bytes, *, source: str) -> bytes:
             "FULL_TRACE records ops"
         )
     trace = timeline.Timeline(stats).generate_chrome_trace_format(show_memory=False)
-    return str(trace).encode()
+    recorded = functools.partial(
+        recorded_tables,
+        tensor_sizes(stats),
+        find_allocations(stats),
+        find_copies(stats),
+    )
+    return Timeline(str(trace).encode(), recorded)
 
 
 def _step_stats(data: bytes) -> Any:

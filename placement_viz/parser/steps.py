@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from placement_viz.model import Notice, RowKind, Run, Trace
+from placement_viz.model import Notice, Recorded, RowKind, Run, Trace
 from placement_viz.units import format_count, format_share
 
 __all__ = ["Step", "join_steps", "split_steps"]
@@ -57,7 +57,8 @@ def join_steps(steps: Sequence[Step], source: str) -> Run:
     skipped: dict[str, int] = {}
     for kind, n in itertools.chain.from_iterable(t.skipped.items() for t in traces):
         skipped[kind] = skipped.get(kind, 0) + n
-    ops = _joined(traces)
+    begins_us = _begins_us(traces)
+    ops = _joined(traces, begins_us)
     trace = Trace(
         ops=ops,
         origin_us=traces[0].origin_us,
@@ -66,6 +67,7 @@ def join_steps(steps: Sequence[Step], source: str) -> Run:
             *_notices([step.name for step in steps], _share_alike(ops)),
             *dict.fromkeys(n for trace in traces for n in trace.notices),
         ),
+        recorded=_recorded([run.recorded for run in runs], begins_us),
     )
     return Run(source, "+".join(formats), trace, graph, section)
 
@@ -96,7 +98,9 @@ def split_steps(trace: Trace) -> Trace:
         "another; they were told apart by the op that begins each",
     )
     return dataclasses.replace(
-        trace, ops=_joined(steps), notices=(*trace.notices, notice)
+        trace,
+        ops=_joined(steps, _begins_us(steps)),
+        notices=(*trace.notices, notice),
     )
 
 
@@ -139,19 +143,37 @@ def _part(trace: Trace, ops: pl.DataFrame) -> Trace:
     return Trace(ops=ops, origin_us=trace.origin_us + begin)
 
 
-def _joined(traces: Sequence[Trace]) -> pl.DataFrame:
-    """Return the ops of all traces, each after the one before it."""
-    tables = [traces[0].ops]
-    begin_us = n_steps = 0
-    for before, trace in itertools.pairwise(traces):
-        begin_us += before.span_us + _pause_us(before, trace)
-        n_steps += before.n_steps
-        tables.append(
-            trace.ops.with_columns(
-                pl.col("start_us") + begin_us, pl.col("step") + n_steps
-            )
-        )
-    return pl.concat(tables)
+def _begins_us(traces: Sequence[Trace]) -> list[int]:
+    """Return when each trace begins, if one comes after another."""
+    lengths = (
+        before.span_us + _pause_us(before, trace)
+        for before, trace in itertools.pairwise(traces)
+    )
+    return list(itertools.accumulate(lengths, initial=0))
+
+
+def _joined(traces: Sequence[Trace], begins_us: Sequence[int]) -> pl.DataFrame:
+    """Return the ops of all traces, with steps and times that go on."""
+    n_before = itertools.accumulate((each.n_steps for each in traces), initial=0)
+    return pl.concat(
+        trace.ops.with_columns(pl.col("start_us") + begin_us, pl.col("step") + n_steps)
+        for trace, begin_us, n_steps in zip(traces, begins_us, n_before, strict=False)
+    )
+
+
+def _recorded(parts: Sequence[Recorded], begins_us: Sequence[int]) -> Recorded:
+    """Return what is recorded of all steps, with times that go on."""
+    parts = [part.moved(us) for part, us in zip(parts, begins_us, strict=True)]
+    sizes = pl.concat(part.tensors for part in parts)
+    # A tensor has one size in each step, and one row.
+    sizes = sizes.group_by("name", "slot", maintain_order=True).agg(
+        pl.col("n_bytes").max()
+    )
+    return Recorded(
+        sizes,
+        pl.concat(part.allocations for part in parts),
+        pl.concat(part.copies for part in parts),
+    )
 
 
 def _pause_us(before: Trace, after: Trace) -> int:

@@ -17,13 +17,13 @@ from typing import TypeAlias
 import msgspec
 import polars as pl
 
-from placement_viz.model import OPS_SCHEMA, Graph, Notice, Run, Trace
+from placement_viz.model import OPS_SCHEMA, Graph, Notice, Recorded, Run, Trace
 from placement_viz.schema import RunSection
 
 __all__ = ["LAYOUT", "pack_run", "unpack_run"]
 
 #: Changes with what the bytes mean.
-LAYOUT = 1
+LAYOUT = 2
 
 #: Columns of few texts, each a word of its own.
 _WORDS = ("op_type", "device", "row_kind", "row")
@@ -51,6 +51,8 @@ class _Stored(msgspec.Struct, array_like=True):
         section: What a run file has beside its events.
         words: Table with a list of texts for each column of words.
         ops: Table of the ops in numbers.
+        recorded: Tables of tensors, allocations and copies, as in its trace; empty if
+            all of them are.
     """
 
     format: str
@@ -60,6 +62,7 @@ class _Stored(msgspec.Struct, array_like=True):
     section: RunSection | None
     words: bytes
     ops: bytes
+    recorded: list[bytes]
 
 
 _STORED = msgspec.msgpack.Decoder(_Stored)
@@ -88,6 +91,7 @@ def pack_run(run: Run) -> bytes:
                 pl.DataFrame({name: each.implode() for name, each in words.items()})
             ),
             ops=_table_bytes(ops),
+            recorded=[_table_bytes(table) for table in _tables(trace.recorded)],
         )
     )
 
@@ -110,11 +114,18 @@ def unpack_run(data: bytes | memoryview, *, source: str) -> Run:
         origin_us=stored.origin_us,
         skipped=stored.skipped,
         notices=tuple(Notice(*each) for each in stored.notices),
+        recorded=Recorded(*(pl.read_ipc(table) for table in stored.recorded)),
     )
     run = Run(source, stored.format, trace, section=stored.section)
     if stored.section is None:
         return run
     return dataclasses.replace(run, graph=Graph.from_section(stored.section))
+
+
+def _tables(recorded: Recorded) -> tuple[pl.DataFrame, ...]:
+    if recorded.is_empty:
+        return ()
+    return recorded.tensors, recorded.allocations, recorded.copies
 
 
 def _table_bytes(table: pl.DataFrame) -> bytes:
