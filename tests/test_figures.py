@@ -27,6 +27,7 @@ from placement_viz.figures.detail import merge_marks
 from placement_viz.figures.rows import place_rows
 from placement_viz.model import RowKind
 from tests.builders import TRACES, device, op, run, trace
+from tests.colours import contrast
 
 STEP = (
     op("tower_0/mm", "GPU:0"),
@@ -318,21 +319,6 @@ def test_text_can_be_read(look):
     for text in (look.text, look.muted):
         for behind in (look.surface, look.band):
             assert contrast(text, behind) >= 4.5
-
-
-def contrast(one, other):
-    """Return the contrast ratio of two colours, as WCAG 2 defines it."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour):
-    """Return the relative luminance of ``#rrggbb``."""
-    red, green, blue = (
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.mark.parametrize("name", ["gpu_stream_rows", "several_tasks", "zero_duration"])

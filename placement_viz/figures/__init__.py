@@ -9,6 +9,7 @@ from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.icicle import icicle_figure
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, Mark, OpClass
 from placement_viz.figures.marks import classify_ops, count_classes
+from placement_viz.figures.memory import memory_figure
 from placement_viz.figures.rows import place_rows
 from placement_viz.figures.timeline import (
     timeline_caption,
@@ -30,6 +31,7 @@ __all__ = [
     "comparison_frame",
     "count_classes",
     "icicle_figure",
+    "memory_figure",
     "place_rows",
     "timeline_caption",
     "timeline_figure",

@@ -10,17 +10,13 @@ import plotly.graph_objects as go
 import polars as pl
 
 from placement_viz.analysis.step.scopes import ScopeTree
+from placement_viz.figures.devices import device_fills
 from placement_viz.figures.looks import Look
 from placement_viz.names import short_device
 from placement_viz.units import format_count, format_us
 
 __all__ = ["icicle_figure"]
 
-#: For the devices of a run, in their order; further ones begin anew.
-_DEVICE_FILLS = {
-    "light": ("#31679e", "#8a4b9c", "#2f7d4f", "#94662a", "#56606b", "#a33a63"),
-    "dark": ("#6aa5e0", "#c58fd6", "#63bd88", "#d0a05c", "#a5b1bd", "#e07ca3"),
-}
 _MOST_LEVELS_SHOWN = 6
 
 
@@ -37,7 +33,7 @@ def icicle_figure(tree: ScopeTree, devices: Sequence[str], look: Look) -> go.Fig
         look: The colours of the page.
     """
     scopes = tree.scopes
-    fills = _fills(devices, look)
+    fills = device_fills(devices, look)
     figure = go.Figure()
     if scopes.is_empty():
         return figure
@@ -73,11 +69,6 @@ def icicle_figure(tree: ScopeTree, devices: Sequence[str], look: Look) -> go.Fig
         uniformtext={"minsize": 10, "mode": "hide"},
     )
     return figure
-
-
-def _fills(devices: Sequence[str], look: Look) -> dict[str, str]:
-    fills = _DEVICE_FILLS[look.name]
-    return {device: fills[i % len(fills)] for i, device in enumerate(devices)}
 
 
 def _hover(scopes: pl.DataFrame, devices: Sequence[str]) -> list[str]:
