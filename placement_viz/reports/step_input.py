@@ -38,8 +38,8 @@ def _without_input_ops(time: InputTime) -> str:
         )
     feeds = format_count(time.feeds, "input is", "inputs are")
     return (
-        f"Not within the step: its {feeds} fed, ready made. What it takes to make them "
-        "lies outside what a step records."
+        f"Not within the step: its {feeds} fed, ready made. Making what is fed lies "
+        "outside what a step records."
     )
 
 

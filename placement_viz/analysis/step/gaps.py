@@ -38,8 +38,9 @@ class Place(enum.StrEnum):
 #: ``before``      position in ``Trace.ops`` of what ended last; null if nothing did
 #: ``after``       position of what ended the gap; null if the step ended it
 #: ``awaited``     position of the executed op, on any device, whose value or order
-#:                 ``after`` waited for: of what it takes, what ended last. Ops in the
-#:                 gap that took no time are passed over. Null if nothing it takes ran
+#:                 ``after`` waited for: of what it takes, what ended last, and the
+#:                 last argument of several. Ops in the gap that took no time are passed
+#:                 over. Null if nothing it takes ran
 #: ``wait_us``     how much of the gap had passed when that op ended; 0 where it says
 #:                 nothing about the gap
 #: ``reason``      a ``Reason`` for the time until then if there is some

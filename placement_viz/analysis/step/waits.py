@@ -163,7 +163,6 @@ def _awaited(gaps: pl.DataFrame, inputs: Inputs, device: int) -> _Ints:
             (awaited != _NONE)
             & (inputs.device[awaited] == device)
             & (inputs.done_us[awaited] > start)
-            & ~inputs.is_input[awaited]
         )
         further = np.where(is_passing, inputs.awaited[awaited], _NONE)
         if (further == _NONE).all():
