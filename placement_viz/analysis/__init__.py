@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import polars as pl
 
@@ -14,6 +15,7 @@ from placement_viz.analysis.colocation import (
 from placement_viz.analysis.compare import Comparison, compare_analyses
 from placement_viz.analysis.doubts import examine
 from placement_viz.analysis.fixes import Fix, find_fixes
+from placement_viz.analysis.step import Flow, StepAnalysis
 from placement_viz.analysis.usage import DeviceUsage, device_usage
 from placement_viz.model import Notice, Run
 
@@ -46,6 +48,11 @@ class Analysis:
     fixes: tuple[Fix, ...]
     notices: tuple[Notice, ...]
     is_judged: bool = True
+
+    @functools.cached_property
+    def step(self) -> StepAnalysis:
+        """Return where the time of the step went, found when it is asked for."""
+        return StepAnalysis(Flow(self.run, self.colocation))
 
 
 def analyze_run(run: Run) -> Analysis:
