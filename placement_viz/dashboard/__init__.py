@@ -70,6 +70,8 @@ def create_app(
         index_string=layout.INDEX,
         add_log_handler=False,
         on_error=_report,
+        # What a view shows is put into the page when somebody first looks at it.
+        suppress_callback_exceptions=True,
     )
     app.layout = lambda: layout.page(
         catalog.listing(session_id()),

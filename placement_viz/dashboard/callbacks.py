@@ -2,7 +2,7 @@
 
 The address is the only state: what a person does changes it, and the page follows.
 That part runs in the browser (``assets/dashboard.js``) and is connected here; what
-needs a run is in ``run_view``, ``compare_view`` and ``opening``.
+needs a run is in ``run_view``, ``step_view``, ``compare_view`` and ``opening``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.compare_view import add_comparison
 from placement_viz.dashboard.opening import add_opening
 from placement_viz.dashboard.run_view import add_run_view
+from placement_viz.dashboard.step_view import add_step_view
 
 __all__ = ["add_callbacks"]
 
@@ -26,6 +27,7 @@ def add_callbacks(app: dash.Dash, catalog: Catalog) -> None:
     _add_browser_callbacks(app)
     add_opening(app, catalog)
     add_run_view(app, catalog)
+    add_step_view(app, catalog)
     add_comparison(app, catalog)
 
 
@@ -78,4 +80,5 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
     connect("showComparedClasses", Input(ids.COMPARE_LEGEND, "value"))
     connect("chooseMove", Input(ids.MOVES_TABLE, "selectedRows"))
     connect("outline", Input(ids.OP, "data"))
+    connect("showScope", Input(ids.ICICLE, "clickData"))
     connect("selectRow", Input(ids.OP, "data"), Input(ids.GRADIENT_TABLE, "rowData"))

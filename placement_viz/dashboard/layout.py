@@ -60,6 +60,7 @@ def page(listing: Listing, root: str, limit_bytes: int) -> dmc.MantineProvider:
                     html.Div(id=ids.MESSAGE, **{"aria-live": "polite"}),
                     start_page(listing, root),
                     _run_view(),
+                    _step_view(),
                     _compare_view(listing),
                 ],
                 id=ids.MAIN,
@@ -103,6 +104,7 @@ def _header(listing: Listing, root: str) -> html.Header:
                 id=ids.VIEW_PICKER,
                 data=[
                     {"value": "run", "label": "One run"},
+                    {"value": "step", "label": "Step"},
                     {"value": "compare", "label": "Compare"},
                 ],
                 value="run",
@@ -227,6 +229,16 @@ def _details_card() -> html.Div:
             **{"aria-label": "Chosen op", "aria-live": "polite"},
         ),
         className="card details",
+    )
+
+
+def _step_view() -> html.Section:
+    return html.Section(
+        [
+            html.H2("Where the step went"),
+            dcc.Loading(html.Div(id=ids.STEP_BODY), delay_show=300),
+        ],
+        className="step",
     )
 
 

@@ -181,7 +181,9 @@ def plain_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> html.Tabl
                 [
                     html.Tr(
                         [
-                            cell if isinstance(cell, html.Th) else html.Td(cell)
+                            cell
+                            if isinstance(cell, html.Th | html.Td)
+                            else html.Td(cell)
                             for cell in row
                         ]
                     )

@@ -17,7 +17,7 @@ from placement_viz.errors import PlacementVizError
 from placement_viz.figures import count_classes, timeline_caption, timeline_frame
 from placement_viz.reports.sentences import headline
 
-__all__ = ["add_run_view", "op_answer", "run_parts"]
+__all__ = ["add_run_view", "check_news", "op_answer", "run_parts"]
 
 #: What :func:`run_parts` fills: id and property.
 _RUN_IDS = (
@@ -92,7 +92,7 @@ def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
         theme: str | None,
         collapsed: list[str] | None,
     ) -> tuple[Any, ...]:
-        _check_news(label, judged)
+        check_news(label, judged)
         nothing = [no_update] * (len(_RUN_IDS) + 1)
         if not label:
             return None, *nothing
@@ -114,13 +114,13 @@ def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
         prevent_initial_call=True,
     )
     def show_op(op: int | None, label: str | None, judged: list[str] | None) -> Any:
-        _check_news(label, judged)
+        check_news(label, judged)
         if not label:
             raise PreventUpdate
         return op_answer(catalog.load(label, session_id()), op)
 
 
-def _check_news(label: str | None, judged: list[str] | None) -> None:
+def check_news(label: str | None, judged: list[str] | None) -> None:
     """Do nothing when another run than the one that is shown has been judged.
 
     Raises:

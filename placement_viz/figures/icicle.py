@@ -51,11 +51,13 @@ def icicle_figure(tree: ScopeTree, devices: Sequence[str], look: Look) -> go.Fig
         hovertext=_hover(scopes, devices),
         hovertemplate="%{hovertext}<extra></extra>",
         textinfo="label",
+        leaf={"opacity": 1},
         marker={
             "colors": [fills[device] for device in scopes["device"]],
             "line": {"color": look.surface, "width": 1},
             "pattern": {
                 "shape": ["/" if each else "" for each in misplaced],
+                "fillmode": "overlay",
                 "fgcolor": look.surface,
                 "size": 6,
                 "solidity": 0.28,

@@ -8,6 +8,7 @@
   const say = (text) => setProps("message", { children: text });
   const timeline = (id) => window.placementTimeline.of(id || "timeline");
   const CLASSES = ["tracer", "forward", "colocated", "exempt", "unknown", "misplaced"];
+  const VIEWS = ["run", "step", "compare"];
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   // ---- address ------------------------------------------------------------
@@ -25,7 +26,7 @@
     const query = new URLSearchParams(search);
     return {
       start: query.has("start"),
-      view: query.get("view") === "compare" ? "compare" : "run",
+      view: VIEWS.includes(query.get("view")) ? query.get("view") : "run",
       run: query.get("run"),
       op: whole(query.get("op")),
       window: range(query, "from", "to"),
@@ -37,7 +38,7 @@
 
   function format(state) {
     const query = new URLSearchParams();
-    if (state.view === "compare") query.set("view", "compare");
+    if (state.view !== "run") query.set("view", state.view);
     if (state.run) query.set("run", state.run);
     if (state.op !== null && state.op !== undefined) query.set("op", state.op);
     if (state.window) {
@@ -149,7 +150,7 @@
 
     readAddress() {
       const state = parse(window.location.search);
-      const isBare = !state.start && !state.run && state.view === "run";
+      const isBare = !state.start && !state.run && state.view !== "compare";
       const first = document.querySelector("[data-default-run]");
       if (isBare && first && first.dataset.defaultRun) state.run = first.dataset.defaultRun;
       const pair =
@@ -180,7 +181,7 @@
 
     arrange(view, shown) {
       if (view === "compare") return "view-compare";
-      return shown ? "view-run" : "view-start";
+      return shown ? "view-" + (view || "run") : "view-start";
     },
 
     navigate(go, run, view, baseline, candidate, swaps, choices) {
@@ -193,7 +194,8 @@
         next = Object.assign(next, go, "run" in go ? afresh : { compareWindow: null });
       } else if (trigger === "run-picker") {
         if (!run || run === known.run) return;
-        next = Object.assign(next, { run, view: "run" }, afresh);
+        const kept = next.view === "step" ? "step" : "run";
+        next = Object.assign(next, { run, view: kept }, afresh);
       } else if (trigger === "view-picker") {
         next.view = view;
         if (view === "compare") {
@@ -264,6 +266,18 @@
     chooseMove(rows) {
       if (!rows || !rows.length) return;
       timeline("compare-timeline").choose(Number(rows[0].baseline_op), 0);
+    },
+
+    // The icicle zooms by itself; the timeline shows when what is in the scope ran.
+    showScope(click) {
+      const point = click && click.points && click.points[0];
+      if (!point || !point.customdata) return;
+      const [from, to] = point.customdata;
+      const margin = Math.max(1, (to - from) * 0.02);
+      const now = parse(window.location.search);
+      const next = Object.assign(now, { view: "run", window: [from - margin, to + margin] });
+      next.run = next.run || known.run;
+      setProps("address", { search: format(next) });
     },
 
     outline(op) {
