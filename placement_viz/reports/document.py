@@ -14,6 +14,7 @@ import polars as pl
 from placement_viz.analysis import Analysis, Comparison
 from placement_viz.analysis.compare import Side
 from placement_viz.reports.sentences import comparison_headline, headline
+from placement_viz.reports.step_document import step_document
 
 __all__ = ["SCHEMA", "analysis_document", "comparison_document", "format_json"]
 
@@ -63,6 +64,7 @@ def analysis_document(analysis: Analysis) -> dict[str, Any]:
         ],
         "replay": dict(zip(("ops", "right"), analysis.colocation.replay, strict=True)),
         "fixes": [dataclasses.asdict(fix) for fix in analysis.fixes],
+        "step": step_document(analysis),
         "notices": [dataclasses.asdict(notice) for notice in analysis.notices],
     }
 

@@ -9,17 +9,21 @@ import functools
 
 import polars as pl
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from placement_viz.analysis import Analysis, Comparison
 from placement_viz.names import short_device
 from placement_viz.reports.sentences import comparison_headline, fix_sentence, headline
+from placement_viz.reports.step import step_answers, step_topics
 from placement_viz.units import format_share, format_us
 
 __all__ = ["print_analysis", "print_comparison"]
 
 _MOST_ROWS = 15
+#: Rows above and below, and columns on both sides.
+_INDENT = (0, 0, 0, 2)
 
 
 def print_analysis(analysis: Analysis, console: Console) -> None:
@@ -31,6 +35,7 @@ def print_analysis(analysis: Analysis, console: Console) -> None:
         console.print(_misplaced_table(analysis))
     for fix in analysis.fixes:
         console.print(Text(f"Fix: {fix_sentence(fix)}"))
+    _print_step(analysis, console)
     for notice in analysis.notices:
         console.print(Text(f"Note: {notice.message}.", style="yellow"))
 
@@ -48,6 +53,20 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(Text(f"All {comparison.matched_ops} common ops stayed."))
     else:
         console.print(_moves_table(comparison))
+
+
+def _print_step(analysis: Analysis, console: Console) -> None:
+    """Print where the step went: the questions people bring, then topic by topic."""
+    for question, answer in step_answers(analysis).items():
+        console.print()
+        console.print(Text(question, style="bold"))
+        console.print(Padding(Text(answer), _INDENT))
+    for topic in step_topics(analysis):
+        console.print()
+        console.print(Text(topic.title, style="bold"))
+        for sentence in topic.sentences:
+            console.print(Padding(Text(sentence), _INDENT))
+    console.print()
 
 
 def _device_table(analysis: Analysis) -> Table:

@@ -41,7 +41,7 @@ _INPUT = (
 # Op types that change a variable.
 _UPDATE = r"^(?:(?:Resource)?(?:Sparse)?Apply[A-Z]|(?:Resource)?Scatter|Assign)"
 _MOVES = r"^(?:_?(?:Host)?(?:Send|Recv)|RecvTensor|Copy(?:Host)?)$"
-_COPY = r"(?:/ctrl)?/_\d+$"
+_COPY = r"(?:(?:/ctrl)?/_|_S)\d+$"
 _NOTHING = ("_SOURCE", "_SINK")
 
 
