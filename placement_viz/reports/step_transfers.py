@@ -151,15 +151,12 @@ def _avoidable(transfers: Transfers) -> list[str]:
     gone, added = avoidable.gone, avoidable.added
     if not avoidable.n_ops:
         return []
-    if gone.is_empty() and added.is_empty():
-        said = "No tensor crossed only because gradient ops were away from home."
-    else:
-        said = (
-            f"{gone.height:,} of {_count(tensors, 'tensor')} ({_part(gone, tensors)}) "
-            f"crossed only because gradient ops were away from home; bringing "
-            f"{_ops(avoidable)} home, and nothing else, would add "
-            f"{_count(added, 'tensor')} ({_size(added)}){_net(avoidable)}."
-        )
+    which = f"{gone.height:,} of {_count(tensors, 'tensor')} ({_part(gone, tensors)})"
+    said = (
+        f"{'No tensor' if gone.is_empty() else which} crossed only because gradient ops "
+        f"were away from home; bringing {_ops(avoidable)} home, and nothing else, would "
+        f"add {_count(added, 'tensor')} ({_size(added)}){_net(avoidable)}."
+    )
     control = avoidable.control_gone, avoidable.control_added
     if not any(control):
         return [said]
