@@ -133,6 +133,18 @@ def test_a_copy_that_stands_twice_counts_once_and_setting_memory_is_none():
     assert found.copies.select("tensor", "kind").rows() == [("x", "HtoD")]
 
 
+def test_a_copy_among_kernels_is_told_by_its_name():
+    """Up to TensorFlow 2.1 copies stood on the stream's row, without a type."""
+    found = transfers(
+        op("x", start_us=0),
+        kernel("edge_7_x", op_type="", start_us=20, duration_us=5),
+        op("y", on="GPU:0", start_us=90, inputs=["x/_3"]),
+    )
+
+    assert found.copies.select("tensor", "kind").rows() == [("x", None)]
+    assert found.tensors["time_us"].to_list() == [5]
+
+
 def test_copies_lie_behind_kernels_as_far_as_they_overlap():
     """Of 40 µs of copies 10 lie behind a kernel; the stream's mirror is no kernel."""
     found = transfers(

@@ -232,7 +232,7 @@ def test_bytes_that_nobody_recorded_are_not_saved():
     avoidable = find_transfers(found).avoidable
     assert avoidable.gone.height == 1
     assert avoidable.net_bytes is None
-    assert "how many bytes that saves is not recorded" in sentences(found)
+    assert "what that is in bytes is not recorded" in sentences(found)
 
 
 def test_control_edges_that_would_go_are_counted():

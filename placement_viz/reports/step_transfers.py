@@ -151,15 +151,13 @@ def _avoidable(transfers: Transfers) -> list[str]:
     gone, added = avoidable.gone, avoidable.added
     if not avoidable.n_ops:
         return []
-    if gone.is_empty() and added.is_empty():
-        said = "No tensor crossed only because gradient ops were away from home."
-    else:
-        said = (
-            f"{gone.height:,} of {_count(tensors, 'tensor')} ({_part(gone, tensors)}) "
-            f"crossed only because gradient ops were away from home; bringing "
-            f"{_ops(avoidable)} home, and nothing else, would add "
-            f"{_count(added, 'tensor')} ({_size(added)}){_net(avoidable)}."
-        )
+    which = f"{gone.height:,} of {_count(tensors, 'tensor')} ({_part(gone, tensors)})"
+    who = "No tensor" if gone.is_empty() else which
+    said = (
+        f"{who} crossed only because gradient ops were away from home; bringing "
+        f"{_ops(avoidable)} home, and nothing else, would add "
+        f"{_count(added, 'tensor')} ({_size(added)}){_net(avoidable)}."
+    )
     control = avoidable.control_gone, avoidable.control_added
     if not any(control):
         return [said]
@@ -174,7 +172,7 @@ def _ops(avoidable: Avoidable) -> str:
 def _net(avoidable: Avoidable) -> str:
     net = avoidable.net_bytes
     if net is None:
-        return "; how many bytes that saves is not recorded"
+        return "; what that is in bytes is not recorded"
     if not net:
         return ""
     return f": {format_bytes(abs(net))} {'less' if net > 0 else 'more'} would cross"

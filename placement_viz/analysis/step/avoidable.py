@@ -7,7 +7,7 @@ import dataclasses
 import polars as pl
 
 from placement_viz import names
-from placement_viz.analysis.step.crossings import cross, known_bytes
+from placement_viz.analysis.step.crossings import cross, known_bytes, with_sizes
 from placement_viz.analysis.step.flow import Flow
 from placement_viz.model import RowKind
 
@@ -45,43 +45,43 @@ class Avoidable:
         return gone - added
 
 
-def find_avoidable(flow: Flow, edges: pl.DataFrame, crossed: pl.DataFrame) -> Avoidable:
+def find_avoidable(
+    flow: Flow, edges: pl.DataFrame, places: pl.Series, crossed: pl.DataFrame
+) -> Avoidable:
     """Return what would cross no more, and what would instead.
 
     Args:
         flow: The step.
         edges: Its tensor edges.
-        crossed: What crossed as it ran, as in ``CROSSINGS_SCHEMA``.
+        places: Where its ops ran, see :func:`places_of`.
+        crossed: What crossed so, as in ``CROSSINGS_SCHEMA``.
     """
-    at_home = cross(flow, edges, places_of(flow, is_at_home=True))
-    gone, added = _without(crossed, at_home), _without(at_home, crossed)
+    misplaced = _misplaced(flow)
+    homes = misplaced["expected_device"].cast(places.dtype)
+    at_home = cross(edges, places.clone().scatter(misplaced["op"], homes))
+    gone = _without(crossed, at_home)
+    added = with_sizes(flow.run, _without(at_home, crossed))
     is_control = pl.col("is_control")
     return Avoidable(
         gone=gone.filter(~is_control),
         added=added.filter(~is_control),
         control_gone=gone.filter(is_control).height,
         control_added=added.filter(is_control).height,
-        n_ops=_misplaced(flow).height,
+        n_ops=misplaced.height,
     )
 
 
-def places_of(flow: Flow, *, is_at_home: bool) -> pl.Series:
+def places_of(flow: Flow) -> pl.Series:
     """Return the device of each op by position, null for rows that prove none.
 
-    Args:
-        flow: The step.
-        is_at_home: Whether misplaced gradient ops are thought to be where they belong.
+    It is an enumeration of the devices where an op ran or belongs, in order.
     """
-    misplaced = _misplaced(flow)
-    devices = {*flow.trace.executed["device"].unique(), *misplaced["expected_device"]}
+    ran_on = flow.trace.executed["device"].unique()
+    devices = {*ran_on, *_misplaced(flow)["expected_device"]}
     order = pl.Enum(sorted(devices, key=names.device_order))
-    places = flow.trace.ops.select(
+    return flow.trace.ops.select(
         place=pl.when(pl.col("row_kind") == RowKind.EXECUTOR).then("device").cast(order)
     )["place"]
-    if is_at_home:
-        homes = misplaced["expected_device"].cast(order)
-        places = places.scatter(misplaced["op"], homes)
-    return places
 
 
 def _misplaced(flow: Flow) -> pl.DataFrame:

@@ -14,9 +14,10 @@ __all__ = [
     "cross",
     "known_bytes",
     "tensor_edges",
+    "with_sizes",
 ]
 
-#: Columns of :func:`cross`, one row a tensor and destination, by producer, slot and
+#: Columns of what crosses, one row a tensor and destination, by producer, slot and
 #: destination.
 #:
 #: ``producer``     position in ``Trace.ops`` of the execution that made the tensor
@@ -45,6 +46,7 @@ CROSSINGS_SCHEMA = pl.Schema(
 _TENSOR = ["producer", "slot", "is_control", "destination"]
 # What graph partitioning calls the ops that hold a copy.
 _COPY = r"(?:/_|_S)\d+$"
+_COPY_TAKEN = r"^[^^].*(?:/_|_S)\d+(?::\d+)?$"
 
 
 def tensor_edges(flow: Flow) -> pl.DataFrame:
@@ -58,16 +60,18 @@ def tensor_edges(flow: Flow) -> pl.DataFrame:
     return _with_slots(flow.run, edges)
 
 
-def cross(flow: Flow, edges: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
-    """Return what crosses, each tensor once to a device, as in `CROSSINGS_SCHEMA`.
+def cross(edges: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    """Return what crosses, each tensor once to a device.
 
     Args:
-        flow: The step.
-        edges: Its :func:`tensor_edges`.
+        edges: The :func:`tensor_edges` of a step.
         places: The device of each op, by position; an enumeration whose order is that
             of the result.
+
+    Returns:
+        The columns of :data:`CROSSINGS_SCHEMA` but the sizes, see :func:`with_sizes`.
     """
-    found = (
+    return (
         edges.with_columns(
             source=places.gather(edges["producer"]),
             destination=places.gather(edges["consumer"]),
@@ -80,7 +84,6 @@ def cross(flow: Flow, edges: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
         .sort(_TENSOR)
         .cast({"source": pl.String, "destination": pl.String})
     )
-    return _with_sizes(flow.run, found)
 
 
 def count_unrecorded(flow: Flow) -> int:
@@ -89,18 +92,21 @@ def count_unrecorded(flow: Flow) -> int:
     What a step is fed with is sent by ops that no trace records.
     """
     executed = flow.trace.executed
-    nodes = () if flow.run.graph is None else flow.run.graph.nodes
+    ran = executed["name"].unique()
     copies = (
         executed.select("device", text="inputs")
         .explode("text")
-        .filter(pl.col("text").str.contains(r"^[^^].*(?:/_|_S)\d+(?::\d+)?$"))
+        .filter(pl.col("text").str.contains(_COPY_TAKEN))
         .unique()
+        .with_columns(name=pl.col("text").str.replace(r":\d+$", ""))
+        # Nearly all have been copied once, from an op that ran.
+        .filter(~pl.col("name").is_in(ran.implode()))
+        .filter(~pl.col("name").str.replace(_COPY, "").is_in(ran.implode()))
     )
-    known = {*executed["name"].unique(), *nodes}
-    return sum(
-        text not in known and names.producer_of(text, known) not in known
-        for text in copies["text"]
-    )
+    if copies.is_empty():
+        return 0
+    known = {*ran.to_list(), *(flow.run.graph.nodes if flow.run.graph else ())}
+    return sum(names.producer_of(name, known) not in known for name in copies["name"])
 
 
 def known_bytes(crossings: pl.DataFrame) -> int | None:
@@ -193,24 +199,26 @@ def _slots_in_graph(run: Run, edges: pl.DataFrame, producers: pl.Series) -> pl.S
     nodes = {} if run.graph is None else run.graph.nodes
     consumers = run.trace.ops["name"].gather(edges["consumer"])
     slots: list[int | None] = []
-    for producer, consumer in zip(producers, consumers, strict=True):
-        node = nodes.get(consumer)
+    for producer, consumer in zip(
+        producers.to_list(), consumers.to_list(), strict=True
+    ):
+        node, numbered = nodes.get(consumer), f"{producer}:"
         taken = {
-            names.producer_and_slot(tensor)
+            names.producer_and_slot(tensor)[1]
             for tensor in (node.inputs if node else ())
-            if tensor.startswith(producer)
+            if tensor == producer or tensor.startswith(numbered)
         }
-        numbers = [slot for name, slot in taken if name == producer]
-        slots.append(numbers[0] if len(numbers) == 1 else None)
+        slots.append(taken.pop() if len(taken) == 1 else None)
     return pl.Series(slots, dtype=pl.Int32)
 
 
-def _with_sizes(run: Run, crossings: pl.DataFrame) -> pl.DataFrame:
+def with_sizes(run: Run, crossings: pl.DataFrame) -> pl.DataFrame:
+    """Return what crosses as in :data:`CROSSINGS_SCHEMA`, with sizes where known."""
     made_by = run.trace.ops.select("name", "op_type")[crossings["producer"]]
     nodes = {} if run.graph is None else run.graph.nodes
     handles = [
         name
-        for name in made_by["name"].unique()
+        for name in made_by["name"].unique().to_list()
         if (node := nodes.get(name)) and node.dtype == "resource"
     ]
     is_handle = pl.col("name").is_in(handles) | (pl.col("op_type") == "VarHandleOp")

@@ -13,6 +13,7 @@ from placement_viz.analysis.step.crossings import (
     count_unrecorded,
     cross,
     tensor_edges,
+    with_sizes,
 )
 from placement_viz.analysis.step.flow import Flow
 from placement_viz.analysis.step.hiding import computing, find_hiding
@@ -109,7 +110,8 @@ class Transfers:
 def find_transfers(flow: Flow) -> Transfers:
     """Return what crossed between the devices of a step."""
     edges = tensor_edges(flow)
-    crossed = cross(flow, edges, places_of(flow, is_at_home=False))
+    places = places_of(flow)
+    crossed = with_sizes(flow.run, cross(edges, places))
     is_control = pl.col("is_control")
     sent = crossed.filter(~is_control).drop("is_control")
     control = crossed.filter(is_control)
@@ -122,7 +124,7 @@ def find_transfers(flow: Flow) -> Transfers:
         control=control,
         copies=copies,
         matrix=_matrix(flow, tensors, control),
-        avoidable=find_avoidable(flow, edges, crossed),
+        avoidable=find_avoidable(flow, edges, places, crossed),
         hiding=find_hiding(_on_the_way(tensors, copies), busy),
         weights=find_hiding(_intervals(tensors.filter("is_weight")), busy),
         link=find_link(flow.run, copies),
