@@ -158,6 +158,18 @@ def test_edges_that_contradict_tell_nothing():
     assert bounds(*ops) == [(None, None, None, 0), (60, 90, 75, 75)]
 
 
+def test_a_circle_of_tasks_that_contradicts_tells_nothing():
+    """Each pair may agree with some offset where all three agree with none."""
+    ops = (
+        op("a", PS, start_us=100),
+        op("b", WORKERS[0], start_us=90, inputs=["a"]),
+        op("c", WORKERS[1], start_us=80, inputs=["b"]),
+        op("d", PS, start_us=70, inputs=["c"]),
+    )
+
+    assert bounds(*ops) == [(None, None, None, 0), (None, None, None, 0)]
+
+
 def test_only_what_ran_once_tells_of_a_clock():
     """Which turn of a loop was taken is known by the clock alone; a merge waits not."""
     ops = (

@@ -141,6 +141,22 @@ def test_a_path_may_begin_after_the_step():
     assert step == (15, 10, 0)
 
 
+def test_ops_that_last_no_time_run_in_the_order_of_the_trace():
+    """At one moment the first comes first, whatever it takes; the last is the end."""
+    moment = {"start_us": 10, "duration_us": 0}
+    of = flow(
+        op("long", "GPU:0", start_us=0, duration_us=10),
+        op("first", "GPU:1", inputs=["second"], **moment),
+        op("second", "GPU:2", **moment),
+        op("sink", "GPU:0", inputs=["long"], **moment),
+    )
+
+    found = find_critical_path(of)
+
+    assert told(found, of, "reason")["first"] == ("start",)
+    assert found.path["op"].to_list() == [0, 3]
+
+
 def test_each_turn_of_a_loop_is_on_the_path():
     """A node that ran several times is several ops, each after the one before."""
     of = flow(
