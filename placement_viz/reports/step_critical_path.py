@@ -41,6 +41,7 @@ def critical_path_sentences(found: CriticalPath, flow: Flow) -> list[str]:
         _path_sentence(found, total, flow.trace.devices),
         *_wait_sentences(found, total, flow),
         *_misplaced_sentences(found, flow),
+        *_slack_sentences(found, flow),
         *_limits(total, flow),
         *clock_sentences(found.clocks),
     ]
@@ -119,8 +120,9 @@ def _wait_sentences(found: CriticalPath, total: _Row, flow: Flow) -> list[str]:
         Reason.QUEUE: f"after {awaited} had run there, the op before it",
     }[op["reason"]]
     begin, end = format_us(op["start_us"] - op["gap_us"]), format_us(op["start_us"])
+    when = f"at {begin}" if begin == end else f"from {begin} to {end}"
     longest = (
-        f"The longest wait is {format_us(op['gap_us'])}, from {begin} to {end}, before "
+        f"The longest wait is {format_us(op['gap_us'])}, {when}, before "
         f"{names[op['op']]} on {short_device(op['device'], devices)}: {why}."
     )
     chain = format_us(total["chain_us"])
@@ -136,6 +138,23 @@ def _misplaced_sentences(found: CriticalPath, flow: Flow) -> list[str]:
     if not found.misplaced_us:
         return [f"None {all_of_it} is on {path}."]
     return [f"{format_us(found.misplaced_us)} {all_of_it} are on {path}."]
+
+
+def _slack_sentences(found: CriticalPath, flow: Flow) -> list[str]:
+    """Return how much time the misplaced ops have that are on no path."""
+    beside = found.waits.filter(
+        ~pl.col("is_critical"), pl.col("start_us") < pl.col("end_us")
+    ).join(flow.colocation.misplaced, on="op", how="semi")
+    if beside.is_empty():
+        return []
+    least, most = beside.select(
+        least=pl.col("slack_us").min(), most=pl.col("slack_us").max()
+    ).row(0)
+    ops = format_count(beside.height, "misplaced op")
+    slack = f"{format_us(least)} to {format_us(most)}"
+    if least == most:
+        slack = format_us(least)
+    return [f"{ops} beside it could have ended {slack} later without delaying a step."]
 
 
 def _limits(total: _Row, flow: Flow) -> list[str]:
@@ -185,12 +204,10 @@ def _offset_sentence(task: _Row, label: Mapping[str, str], reference: str) -> st
         how_far = f"about {format_us(abs(task['offset_us']))}"
         bounds = f"between {' and '.join(map(format_us, known))}, "
     transfers = format_count(task["edges"], "transfer")
-    early = (
-        f"; {task['negative_waits']:,} of them seem to arrive before they were made, "
-        f"by up to {format_us(-task['least_wait_us'])}"
-        if task["negative_waits"]
-        else ""
-    )
+    early = ""
+    if task["negative_waits"]:
+        most = format_us(-task["least_wait_us"])
+        early = f", {task['negative_waits']:,} of them up to {most} too early"
     return (
         f"The clock of {label[task['task']]} is {how_far} "
         f"{'behind' if is_behind else 'ahead of'} that of {reference} ({bounds}by "
