@@ -32,7 +32,7 @@ _MOST_ROWS = 8
 #: What is shorter than this part of the step is not listed.
 _LEAST_SHARE = 0.001
 #: Room on both sides of what a link leads to, in parts of it.
-_MARGIN = 0.5
+_MARGIN = 0.1
 _GRAPH_CONFIG = {"displaylogo": False, "displayModeBar": False, "plotlyServerURL": ""}
 
 
