@@ -187,7 +187,7 @@ def _window(
         "ops": acting.height,
         "busy_us": (_cover(acting) & span).total_us,
         "gradient_us": (_cover(gradients) & span).total_us,
-        "step_us": int(np.max(ran["end_us"]) - np.min(ran["start_us"])),
+        "step_us": int(np.ptp(ran.select("start_us", "end_us").to_numpy())),
     }
 
 

@@ -183,16 +183,17 @@ def _input_bytes(flow: Flow) -> int | None:
     return None if sizes.is_empty() or sizes.null_count() else int(sizes.sum())
 
 
-def _parts(side: Towered) -> dict[Part, float]:
+def _parts(side: Towered) -> dict[Part, int]:
     """Return where the time of the typical step goes; the parts add up to it."""
     step, window = _typical_step(side.flow)
     ops = side.flow.ops.filter(pl.col("step") == step)
     towers = _computes(side, ops)
     if not towers:
-        return dict.fromkeys(Part, 0.0) | {Part.AFTER: float(window.total_us)}
+        return dict.fromkeys(Part, 0) | {Part.AFTER: window.total_us}
     start, end = int(window.starts[0]), int(window.ends[0])
     last, first_us, last_us = max(towers, key=lambda tower: tower[2])
-    mean_us = statistics.fmean(found.total_us for found, _, _ in towers)
+    # Whole, so that the parts add up to the step.
+    mean_us = round(statistics.fmean(found.total_us for found, _, _ in towers))
     gaps = last.gaps(first_us, last_us)
     moves = ops.filter(pl.col("role") == Role.TRANSFER)
     in_transfer_us = (gaps & cover(moves["start_us"], moves["duration_us"])).total_us
@@ -233,11 +234,11 @@ def _computes(side: Towered, ops: pl.DataFrame) -> list[tuple[Cover, int, int]]:
 
 
 def _losses(
-    baseline: dict[Part, float], candidate: dict[Part, float], scale: float
+    baseline: dict[Part, int], candidate: dict[Part, int], scale: float
 ) -> pl.DataFrame:
     """Return what each part of the candidate's step lost."""
     expected = [round(baseline[part] * scale) for part in Part]
-    taken = [round(candidate[part]) for part in Part]
+    taken = [candidate[part] for part in Part]
     return pl.DataFrame(
         {
             "part": [part.value for part in Part],

@@ -82,6 +82,7 @@ def find_exchanges(flow: Flow, members: pl.DataFrame) -> pl.DataFrame:
             pl.when(nothing).then(0).otherwise(pl.col(name)).alias(name)
             for name in EXCHANGES_SCHEMA.names()[2:]
         )
+        .select(EXCHANGES_SCHEMA.names())
         .cast(EXCHANGES_SCHEMA)
     )
 
