@@ -278,3 +278,66 @@ def test_sample_runs_have_the_towers_of_their_program(path):
 def test_public_runs_on_one_device_have_no_towers(path):
     """Layers and random inputs of strangers' programs are not taken for towers."""
     assert scopes_of(load_run(path, cache=False)) == ()
+
+
+def test_towers_may_exchange_values_in_both_directions():
+    """A mean over all batches, taken by every tower, makes none of them a layer."""
+    ops = [op("w/read", op_type="ReadVariableOp")]
+    for i in range(2):
+        model = tower(f"tower_{i}", f"CPU:{i}")
+        model[1]["inputs"] += ["mean"]
+        ops += model
+    mean = op("mean", start_us=21, inputs=["tower_0/mm", "tower_1/mm"])
+
+    assert scopes_of(run(*ops, mean)) == ("tower_0", "tower_1")
+
+
+def test_each_step_has_its_own_times():
+    """A tower is told once for each step, and so is the controller's window."""
+    first = step("t_0", "t_1").trace.ops.rows(named=True)
+    second = [
+        each | {"step": 1, "start_us": each["start_us"] + 1000}
+        for each in step("t_0", "t_1", lag_us=4).trace.ops.rows(named=True)
+    ]
+
+    found = towered(run(*first, *second))
+
+    assert found.towers.table.select("step", "tower", "start_us", "end_us").rows() == [
+        (0, 0, 10, 50),
+        (0, 1, 10, 50),
+        (1, 0, 1010, 1050),
+        (1, 1, 1010, 1054),
+    ]
+    windows = found.controller.windows.select("step", "start_us", "end_us").rows()
+    assert windows == [(0, 50, 70), (1, 1054, 1074)]
+
+
+def test_a_fused_op_of_another_type_is_the_same_op():
+    """An optimiser that rewrites one tower's op does not take the tower away."""
+    ops = step("tower_0", "tower_1").trace.ops.rows(named=True)
+    for each in ops:
+        if each["name"] == "tower_1/mm":
+            each["op_type"] = "_FusedMatMul"
+
+    assert scopes_of(run(*ops)) == ("tower_0", "tower_1")
+
+
+def test_kernels_of_a_tower_count_as_its_compute():
+    """On a device that works behind the executor, the kernels tell how long."""
+    ops = step("tower_0", "tower_1").trace.ops.rows(named=True)
+    stream = {"row_kind": RowKind.STREAM, "row": "/device:GPU:0/stream:all"}
+    kernel = op("tower_0/mm", "GPU:0", start_us=15, duration_us=30, **stream)
+
+    table = find_towers(judged(run(*ops, kernel))).table
+
+    assert table["compute_us"].to_list() == [40, 30]
+    assert table["ops"].to_list() == [3, 3]
+
+
+def test_a_step_of_one_op_has_no_towers():
+    """The smallest run gets an answer as well."""
+    found = towered(run(op("a")))
+
+    assert found.towers.scopes == ()
+    assert found.controller.windows.is_empty()
+    assert find_scaling(found, towered(step("t_0", "t_1"))).candidate_towers == 2
