@@ -10,11 +10,8 @@ from placement_viz.analysis.step.controller import find_controller
 from placement_viz.analysis.step.scaling import Towered, WorkFrom, find_scaling
 from placement_viz.analysis.step.towers import find_towers
 from placement_viz.model import RowKind
-from placement_viz.reports.step_towers import (
-    controller_sentences,
-    scaling_sentences,
-    towers_sentences,
-)
+from placement_viz.reports.step_scaling import scaling_sentences
+from placement_viz.reports.step_towers import controller_sentences, towers_sentences
 from tests.builders import CORPUS, SAMPLES, op, run
 
 TOWERS = {

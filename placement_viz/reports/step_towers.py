@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from placement_viz.analysis.step.controller import Controller
-from placement_viz.analysis.step.scaling import Scaling
 from placement_viz.analysis.step.tower_comparison import Difference
 from placement_viz.analysis.step.tower_exchanges import Exchange
 from placement_viz.analysis.step.towers import Towers
@@ -16,7 +15,7 @@ from placement_viz.model import Trace
 from placement_viz.names import short_device
 from placement_viz.units import format_bytes, format_count, format_share, format_us
 
-__all__ = ["controller_sentences", "scaling_sentences", "towers_sentences"]
+__all__ = ["controller_sentences", "towers_sentences"]
 
 _NOT_RECORDED = "not recorded"
 _NOT_TOLD = "Towers are not told: nothing proves where an op of this run was placed."
@@ -24,9 +23,6 @@ _NO_TOWERS = (
     "No towers: no two scopes have the same ops, hold most of the model, and do not "
     "feed each other."
 )
-_SERIAL = "All towers ran on one device, so no gain is to be had from it."
-#: A part of a loss that is less than this share of it is not named by itself.
-_LEAST_SHARE = 0.05
 _MOST_EXAMPLES = 3
 _DIFFERENCES = {
     Difference.MISSING: "ran only in {first}",
@@ -72,37 +68,6 @@ def controller_sentences(controller: Controller, trace: Trace) -> list[str]:
         if window["start_us"] is not None:
             sentences.append(_meanwhile(busy, window, trace.devices))
     return sentences
-
-
-def scaling_sentences(scaling: Scaling) -> list[str]:
-    """Return what more towers gained, and what ate the rest."""
-    return [
-        _step_times(scaling),
-        _gain(scaling),
-        *([_SERIAL] if scaling.is_serial else []),
-        _losses(scaling),
-    ]
-
-
-def _step_times(scaling: Scaling) -> str:
-    """Return what a step takes in both runs, and what it gets."""
-    how = "median of untraced steps" if scaling.is_untraced else "traced step"
-    towers = format_count(scaling.candidate_towers, "tower")
-    return (
-        f"A step takes {format_us(scaling.candidate_us)} with {towers} and "
-        f"{format_us(scaling.baseline_us)} with {scaling.baseline_towers} ({how}); by "
-        f"{scaling.work_from} it gets {scaling.work:.3g} times the input."
-    )
-
-
-def _gain(scaling: Scaling) -> str:
-    """Return what more towers gained."""
-    loss = format_us(abs(scaling.loss_us))
-    return (
-        f"That is {scaling.speed_up:.2f} times the throughput, "
-        f"{scaling.efficiency:.0%} of the ideal; a step is {loss} "
-        f"{'longer' if scaling.loss_us >= 0 else 'shorter'} than an ideal one."
-    )
 
 
 def _name(scope: str) -> str:
@@ -249,25 +214,3 @@ def _meanwhile(
         for device, busy_us in busy.select("device", "busy_us").iter_rows()
     ]
     return f"In these {format_us(length)}, {_join(shares)}."
-
-
-def _losses(scaling: Scaling) -> str:
-    """Return what the loss of a traced step is made of; the numbers add up to it."""
-    total = scaling.traced_loss_us
-    large = scaling.parts.filter(
-        pl.col("lost_us").abs() >= max(_LEAST_SHARE * abs(total), 1)
-    ).sort(pl.col("lost_us").abs(), descending=True)
-    named = [
-        f"{part} {lost_us / 1000:+.1f} ms"
-        for part, lost_us in large.select("part", "lost_us").iter_rows()
-    ]
-    rest_us = total - int(large["lost_us"].sum())
-    if rest_us:
-        named.append(f"all else {rest_us / 1000:+.1f} ms")
-    known = (
-        "; of the untraced steps the parts are not known" if scaling.is_untraced else ""
-    )
-    return (
-        f"Of the traced steps, the {total / 1000:+.1f} ms against an ideal one are: "
-        f"{', '.join(named) or 'nothing'}{known}."
-    )

@@ -108,18 +108,17 @@ def compare_towers(flow: Flow, members: pl.DataFrame) -> pl.DataFrame:
 def _ops_by_name(flow: Flow, members: pl.DataFrame) -> pl.DataFrame:
     """Return each op of each tower and step once, with its whole time."""
     kinds = {device: names.device_type(device) for device in flow.trace.devices}
-    known = flow.ops.select(
-        "op", "step", "device", "duration_us", "row_kind", "op_type"
-    )
+    # Ops are keyed by their position.
+    facts = flow.ops.select("step", "device", "duration_us", "row_kind", "op_type")
     return (
-        members.join(known, on="op")
+        members.with_columns(facts[members["op"]])
         .filter(
             pl.col("row_kind") == RowKind.EXECUTOR,
             ~pl.col("op_type").is_in(_MADE_AT_WILL),
         )
         .group_by("step", "tower", "relative")
         .agg(
-            pl.col("op").min(),
+            pl.col("op").first(),
             pl.col("duration_us").sum(),
             kind=pl.col("device").first(),
         )

@@ -95,13 +95,11 @@ def find_towers(flow: Flow) -> Towers:
     scopes = find_scopes(flow)
     members = find_members(flow, scopes)
     names = () if scopes is None else scopes.names
-    ran = members.join(
-        flow.ops.select(
-            "op", "step", "device", "row_kind", "role", "start_us", "duration_us"
-        ),
-        on="op",
-        maintain_order="left",
+    # Ops are keyed by their position.
+    facts = flow.ops.select(
+        "step", "device", "row_kind", "role", "start_us", "duration_us"
     )
+    ran = members.with_columns(facts[members["op"]])
     has_times = bool(flow.trace.ops["duration_us"].max())
     covers = _covers(ran) if has_times else {}
     return Towers(
