@@ -25,7 +25,9 @@ __all__ = [
     "path_part",
     "scopes_card",
     "sentences_list",
+    "towers_part",
     "transfers_part",
+    "updates_part",
 ]
 
 _MOST_ROWS = 8
@@ -100,6 +102,54 @@ def transfers_part(analysis: Analysis) -> list[Any]:
     ]
     head = ("From ↓ to →", *(short_device(each, devices) for each in places))
     return [html.Div(plain_table(head, rows), className="scroll")]
+
+
+def towers_part(analysis: Analysis) -> list[Any]:
+    """Return the towers, one beside the other."""
+    found, devices = analysis.step.towers, analysis.run.trace.devices
+    if found.table.is_empty():
+        return []
+    head = ("Tower", "On", "Gradients on", "Ops", "Computed", "Waited")
+    rows = [
+        (
+            html.Th(row["scope"] or "the first", scope="row", className="long"),
+            _places(row["devices"], devices),
+            _places(row["gradient_devices"], devices),
+            f"{row['ops']:,}",
+            _time(row["compute_us"]),
+            _time(row["wait_us"]),
+        )
+        for row in found.table.head(_MOST_ROWS).iter_rows(named=True)
+    ]
+    return [html.Div(plain_table(head, rows), className="scroll")]
+
+
+def updates_part(analysis: Analysis, label: str) -> list[Any]:
+    """Return what the devices did while gradients became variables."""
+    found, devices = analysis.step.controller, analysis.run.trace.devices
+    windows = {row["step"]: row for row in found.windows.iter_rows(named=True)}
+    timed = {step: row for step, row in windows.items() if row["start_us"] is not None}
+    if not timed:
+        return []
+    step, window = next(iter(timed.items()))
+    length_us = window["end_us"] - window["start_us"]
+    rows = [
+        (
+            html.Th(short_device(row["device"], devices), scope="row"),
+            _share_of(row["busy_us"], length_us),
+            "updates variables" if row["is_controller"] else "",
+        )
+        for row in found.meanwhile.filter(pl.col("step") == step).iter_rows(named=True)
+    ]
+    lead = html.P(
+        [
+            f"From {format_us(window['start_us'])} to {format_us(window['end_us'])}: ",
+            _zoom(label, window["start_us"], window["end_us"]),
+        ],
+        className="muted",
+    )
+    table = plain_table(("Device", "Busy meanwhile", ""), rows)
+    return [lead, html.Div(table, className="scroll")]
 
 
 def path_part(analysis: Analysis, label: str) -> list[Any]:
@@ -233,6 +283,10 @@ def _zoom(label: str, start_us: int, end_us: int) -> dcc.Link:
     return dcc.Link(
         "show", href=f"?{urllib.parse.urlencode(query)}", title="show in the timeline"
     )
+
+
+def _places(found: Iterable[str], devices: tuple[str, ...]) -> str:
+    return ", ".join(short_device(each, devices) for each in found) or "–"
 
 
 def _crossing(row: dict[str, Any] | None) -> str:

@@ -34,6 +34,8 @@ def step_parts(analysis: Analysis, label: str, look: Look) -> list[Any]:
     pictures = {
         "Devices": step_panels.devices_part(analysis, label),
         "Transfers": step_panels.transfers_part(analysis),
+        "Towers": step_panels.towers_part(analysis),
+        "Updates": step_panels.updates_part(analysis, label),
         "Critical path": step_panels.path_part(analysis, label),
         "Memory": step_panels.memory_part(analysis, look),
     }

@@ -8,10 +8,16 @@ from placement_viz.analysis import Analysis
 from placement_viz.reports.step_critical_path import critical_path_sentences
 from placement_viz.reports.step_devices import device_sentences, second_device_answer
 from placement_viz.reports.step_input import input_answer
+from placement_viz.reports.step_links import link_sentences
 from placement_viz.reports.step_memory import memory_sentences
-from placement_viz.reports.step_transfers import transfer_sentences
+from placement_viz.reports.step_towers import controller_sentences, towers_sentences
+from placement_viz.reports.step_transfers import hiding_answer, transfer_sentences
 
 __all__ = ["Topic", "step_answers", "step_topics"]
+
+
+#: A run of many steps has two sentences a step.
+_MOST_IN_ANSWER = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +35,18 @@ class Topic:
 
 def step_answers(analysis: Analysis) -> dict[str, str]:
     """Return the questions that people bring, each with its answer."""
-    step = analysis.step
-    return {
+    step, trace = analysis.step, analysis.run.trace
+    answers = {
         "Is the second device used?": second_device_answer(step.devices),
         "Is the step input-bound?": input_answer(step.devices),
+        "Are transfers hidden behind computing?": hiding_answer(step.transfers, trace),
+        "What do devices do while variables are updated?": " ".join(
+            controller_sentences(step.controller, trace)[:_MOST_IN_ANSWER]
+        ),
     }
+    if link := link_sentences(step.transfers.link):
+        answers["Is the link to the cards as wide as it should be?"] = " ".join(link)
+    return answers
 
 
 def step_topics(analysis: Analysis) -> list[Topic]:
@@ -42,6 +55,8 @@ def step_topics(analysis: Analysis) -> list[Topic]:
     topics = (
         ("Devices", device_sentences(step.devices)),
         ("Transfers", transfer_sentences(step.transfers, trace)),
+        ("Towers", towers_sentences(step.towers, trace)),
+        ("Updates", controller_sentences(step.controller, trace)),
         ("Critical path", critical_path_sentences(step.critical_path, step.flow)),
         ("Memory", memory_sentences(step.memory, trace.devices)),
     )

@@ -8,9 +8,11 @@ from typing import Any
 import polars as pl
 
 from placement_viz.analysis import Analysis
+from placement_viz.analysis.step.controller import Controller
 from placement_viz.analysis.step.critical_path import CriticalPath
 from placement_viz.analysis.step.devices import StepDevices
 from placement_viz.analysis.step.memory import Memory
+from placement_viz.analysis.step.towers import Towers
 from placement_viz.analysis.step.transfers import Transfers
 from placement_viz.model import Trace
 from placement_viz.reports.step import step_answers, step_topics
@@ -34,6 +36,8 @@ def step_document(analysis: Analysis) -> dict[str, Any]:
         },
         "devices": _devices(step.devices, trace),
         "transfers": _transfers(step.transfers, trace),
+        "towers": _towers(step.towers, trace),
+        "updates": _updates(step.controller, trace),
         "critical_path": _critical_path(step.critical_path, trace),
         "memory": _memory(step.memory),
     }
@@ -80,6 +84,29 @@ def _link(link: Any) -> dict[str, Any]:
     """Return a link with its cards, which are no dataclasses."""
     fields = {each.name: getattr(link, each.name) for each in dataclasses.fields(link)}
     return fields | {"recorded": [each.name for each in link.recorded]}
+
+
+def _towers(found: Towers, trace: Trace) -> dict[str, Any]:
+    differing = _named(found.comparison, trace, "first_op", "op").drop_nulls(
+        "difference"
+    )
+    return {
+        "scopes": list(found.scopes),
+        "is_serial": found.is_serial,
+        "towers": found.table.to_dicts(),
+        "together": found.together.to_dicts(),
+        "exchanges": found.exchanges.to_dicts(),
+        "n_differing": differing.height,
+        "differing": differing.head(_MOST_ROWS).to_dicts(),
+    }
+
+
+def _updates(found: Controller, trace: Trace) -> dict[str, Any]:
+    return {
+        "n_ops": len(found.ops),
+        "windows": _named(found.windows, trace, "first_op", "last_op").to_dicts(),
+        "meanwhile": found.meanwhile.to_dicts(),
+    }
 
 
 def _critical_path(found: CriticalPath, trace: Trace) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from placement_viz.names import short_device
 from placement_viz.reports.step_links import link_sentences, rate
 from placement_viz.units import format_bytes, format_count, format_share, format_us
 
-__all__ = ["transfer_sentences"]
+__all__ = ["hiding_answer", "transfer_sentences"]
 
 #: No more devices, or pairs of them, are told of; how many there are is.
 _MOST = 3
@@ -39,6 +39,12 @@ def transfer_sentences(transfers: Transfers, trace: Trace) -> list[str]:
         *link_sentences(transfers.link),
         *_not_recorded(transfers, trace),
     ]
+
+
+def hiding_answer(transfers: Transfers, trace: Trace) -> str:
+    """Return whether transfers lie behind computing, device by device."""
+    said = _hidden(transfers.hiding, trace.devices, "tensors")
+    return " ".join(said) if said else "No transfer took a time that is known."
 
 
 def _crossed(transfers: Transfers, trace: Trace) -> list[str]:

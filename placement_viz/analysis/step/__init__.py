@@ -9,11 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+from placement_viz.analysis.step.controller import Controller, find_controller
 from placement_viz.analysis.step.critical_path import CriticalPath, find_critical_path
 from placement_viz.analysis.step.devices import StepDevices, find_device_time
 from placement_viz.analysis.step.flow import Flow
 from placement_viz.analysis.step.memory import Memory, find_memory
 from placement_viz.analysis.step.scopes import ScopeTree, scope_tree
+from placement_viz.analysis.step.towers import Towers, find_towers
 from placement_viz.analysis.step.transfers import Transfers, find_transfers
 
 __all__ = ["Flow", "StepAnalysis"]
@@ -38,6 +40,16 @@ class StepAnalysis:
     def transfers(self) -> Transfers:
         """Return what crossed between devices."""
         return find_transfers(self.flow)
+
+    @functools.cached_property
+    def towers(self) -> Towers:
+        """Return the copies of the model that the step has, if any."""
+        return find_towers(self.flow)
+
+    @functools.cached_property
+    def controller(self) -> Controller:
+        """Return when gradients were summed and applied."""
+        return find_controller(self.flow)
 
     @functools.cached_property
     def critical_path(self) -> CriticalPath:

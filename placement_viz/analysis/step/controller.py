@@ -13,7 +13,7 @@ import rustworkx as rx
 from placement_viz.analysis.intervals import Cover, cover
 from placement_viz.analysis.step.flow import Flow
 from placement_viz.analysis.step.parallel import IS_PARAMETER
-from placement_viz.analysis.step.roles import Role
+from placement_viz.analysis.step.roles import UPDATES, Role
 from placement_viz.model import RowKind
 
 __all__ = ["CONTROLLER_SCHEMA", "MEANWHILE_SCHEMA", "Controller", "find_controller"]
@@ -61,9 +61,6 @@ MEANWHILE_SCHEMA = pl.Schema(
     }
 )
 
-_UPDATE = r"^(?:(?:Resource)?(?:Sparse)?Apply[A-Z]|(?:Resource)?Scatter|Assign)"
-
-
 _NO_TIMES = dict.fromkeys(("start_us", "end_us", "busy_us", "gradient_us", "step_us"))
 
 
@@ -96,7 +93,7 @@ def find_controller(flow: Flow) -> Controller:
     by_step = dict(_by_step(flow.ops.filter(pl.col("row_kind").is_in(kinds))))
     windows, meanwhile = [], []
     for step, acting in _by_step(own):
-        changes = acting.filter(pl.col("op_type").str.contains(_UPDATE))
+        changes = acting.filter(pl.col("op_type").str.contains(UPDATES))
         if changes.is_empty():
             continue
         window = _window(acting, changes, by_step[step], flow.trace.devices)

@@ -13,7 +13,7 @@ import rustworkx as rx
 from placement_viz.analysis.colocation import Colocation
 from placement_viz.model import RowKind, Run
 
-__all__ = ["Role", "find_roles"]
+__all__ = ["UPDATES", "Role", "find_roles"]
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -38,8 +38,8 @@ _INPUT = (
     r"|ReaderRead.*|ReadFile|WholeFileReader.*|Decode.*|Parse(?:Single)?Example.*"
     r"|(?:Eager)?PyFunc.*|.*Dataset(?:V\d)?|Infeed.*)$"
 )
-# Op types that change a variable.
-_UPDATE = r"^(?:(?:Resource)?(?:Sparse)?Apply[A-Z]|(?:Resource)?Scatter|Assign)"
+#: Op types that change a variable.
+UPDATES = r"^(?:(?:Resource)?(?:Sparse)?Apply[A-Z]|(?:Resource)?Scatter|Assign)"
 _MOVES = r"^(?:_?(?:Host)?(?:Send|Recv)|RecvTensor|Copy(?:Host)?)$"
 _COPY = r"(?:(?:/ctrl)?/_|_S)\d+$"
 _NOTHING = ("_SOURCE", "_SINK")
@@ -91,7 +91,7 @@ def _is_optimizer(ops: pl.DataFrame, edges: pl.DataFrame, gradient: _Flags) -> _
     graph.extend_from_edge_list(list(pairs.iter_rows()))
     # An optimiser lets forward ops share constants with gradients.
     is_value = gradient & (ops["op_type"] != "Const").to_numpy()
-    updates = ops["op_type"].str.contains(_UPDATE).to_numpy()
+    updates = ops["op_type"].str.contains(UPDATES).to_numpy()
     after: _Flags = _reached(graph, np.flatnonzero(is_value)) | updates
     # Turned round, what reaches an op is what the op reaches.
     graph.reverse()
