@@ -10,7 +10,7 @@ from placement_viz.analysis.step import Flow
 from placement_viz.analysis.step.transfers import find_transfers
 from placement_viz.model import RowKind
 from placement_viz.reports.step_links import link_sentences
-from placement_viz.schema import GpuRecord, MachineRecord, RunSection
+from placement_viz.schema import CopyRecord, GpuRecord, MachineRecord, RunSection
 from tests.builders import op, run
 
 WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
@@ -275,3 +275,28 @@ def test_hidden_time_is_counted_as_moments(copied, computed):
     rows = found.hiding.select("total_us", "hidden_us", "exposed_us").rows()
     expected = (len(on_way), len(on_way & busy), len(on_way - busy))
     assert rows == ([expected] if on_way else [])
+
+
+def test_what_a_process_received_is_told_by_the_run_file():
+    """A timeline names no tensor that was received; its run file does, and its size."""
+    received = {"row_kind": RowKind.RECEIVE, "op_type": "RecvTensor", "row": WORKER}
+    made = run(
+        op("w", on=SERVER, start_us=0, duration_us=10),
+        op("RecvTensor", on=WORKER, start_us=20, duration_us=100, **received),
+        op("RecvTensor", on=WORKER, start_us=20, duration_us=90, **received),
+        op("mm", on=WORKER, start_us=150, inputs=["w_S3"]),
+    )
+    copied = CopyRecord("w", SERVER, WORKER, 1_020, 100, 4 * MIB)
+    elsewhere = CopyRecord("w", WORKER, SERVER, 1_020, 90, MIB)
+    trace = dataclasses.replace(made.trace, origin_us=1_000)
+    section = RunSection(schema=1, copies=(copied, elsewhere))
+    analysis = analyze_run(dataclasses.replace(made, trace=trace, section=section))
+
+    found = find_transfers(Flow(analysis.run, analysis.colocation))
+
+    (row,) = found.tensors.rows(named=True)
+    assert (row["start_us"], row["time_us"], row["is_upper_bound"]) == (20, 100, False)
+    assert found.copies.select("tensor", "n_bytes").rows() == [
+        ("w", 4 * MIB),
+        (None, None),
+    ]

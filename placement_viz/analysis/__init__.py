@@ -98,6 +98,6 @@ def compare_runs(baseline: Run | Analysis, candidate: Run | Analysis) -> Compari
         for each in (baseline, candidate)
     )
     return compare_analyses(
-        (before.run, before.colocation, before.usage),
-        (after.run, after.colocation, after.usage),
+        (before.run, before.colocation, before.usage, before.step),
+        (after.run, after.colocation, after.usage, after.step),
     )

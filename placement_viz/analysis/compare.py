@@ -14,6 +14,8 @@ import functools
 import polars as pl
 
 from placement_viz.analysis.colocation import Colocation
+from placement_viz.analysis.step import StepAnalysis
+from placement_viz.analysis.step.scaling import Scaling, Towered, find_scaling
 from placement_viz.analysis.usage import DeviceUsage
 from placement_viz.model import Run, Trace
 
@@ -83,11 +85,13 @@ class Side:
         run: The run itself.
         colocation: Its judged gradient ops.
         usage: Its devices.
+        step: Where its step went, found when it is asked for.
     """
 
     run: Run
     colocation: Colocation
     usage: tuple[DeviceUsage, ...]
+    step: StepAnalysis
 
     @property
     def span_us(self) -> int:
@@ -144,6 +148,15 @@ class Comparison:
         kinds["new"] = (self.only_candidate.height, 0, new_us)
         return tuple(Change(kind, *kinds.get(kind, (0, 0, 0))) for kind in CHANGES)
 
+    @functools.cached_property
+    def scaling(self) -> Scaling | None:
+        """Return what more towers gained; None unless the runs differ in that."""
+        before, after = (
+            Towered(side.step.flow, side.step.towers, side.step.controller)
+            for side in (self.baseline, self.candidate)
+        )
+        return find_scaling(before, after)
+
     @property
     def is_placed(self) -> bool:
         """Return whether both runs prove where ops were placed."""
@@ -156,14 +169,14 @@ class Comparison:
         return tuple(dict.fromkeys(both))
 
 
-_Parts = tuple[Run, Colocation, tuple[DeviceUsage, ...]]
+_Parts = tuple[Run, Colocation, tuple[DeviceUsage, ...], StepAnalysis]
 
 
 def compare_analyses(baseline: _Parts, candidate: _Parts) -> Comparison:
     """Return what moved from ``baseline`` to ``candidate``.
 
     Args:
-        baseline: Run, judged gradients and usage of the run before.
+        baseline: Run, judged gradients, usage and step of the run before.
         candidate: The same of the run after.
     """
     before, after = Side(*baseline), Side(*candidate)

@@ -91,6 +91,7 @@ def comparison_shell() -> html.Div:
             html.H2("Choose two runs of the same program.", id=ids.COMPARE_HEADLINE),
             html.Ul(id=ids.COMPARE_NOTICES, className="notices"),
             html.Div(id=ids.COMPARE_FACTS),
+            html.Div(id=ids.COMPARE_STEP),
             timelines,
             html.Div(
                 [moves, html.Div([changes, devices, only], className="stack")],
@@ -146,3 +147,21 @@ def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
             say(error)
             raise PreventUpdate from error
         return comparison_parts(comparison, look_named(theme))
+
+    @app.callback(
+        Output(ids.COMPARE_STEP, "children"),
+        Input(ids.PAIR, "data"),
+        prevent_initial_call=True,
+    )
+    def show_steps(pair: dict[str, str] | None) -> Any:
+        # By itself: of large runs it takes longer than all else.
+        if not pair:
+            raise PreventUpdate
+        try:
+            comparison = catalog.comparison(
+                pair["baseline"], pair["candidate"], session_id()
+            )
+        except PlacementVizError as error:
+            # What shows the comparison says so.
+            raise PreventUpdate from error
+        return differences.steps_told(comparison)

@@ -9,6 +9,7 @@ from placement_viz.analysis import Comparison
 from placement_viz.analysis.usage import DeviceUsage
 from placement_viz.dashboard.panels import fact_list, plain_table
 from placement_viz.names import short_device
+from placement_viz.reports.step_comparison import step_changes
 from placement_viz.units import format_count, format_us
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "doubt",
     "only_panel",
     "steps_panel",
+    "steps_told",
 ]
 
 #: How many of the ops that only one run has are listed.
@@ -84,6 +86,11 @@ def steps_panel(comparison: Comparison) -> html.Dl:
             "Matched": format_count(comparison.matched_ops, "op"),
         }
     )
+
+
+def steps_told(comparison: Comparison) -> html.Dl:
+    """Return how transfers, critical paths and memory of both steps differ."""
+    return fact_list(step_changes(comparison))
 
 
 def doubt(comparison: Comparison) -> str | None:

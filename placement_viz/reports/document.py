@@ -14,6 +14,7 @@ import polars as pl
 from placement_viz.analysis import Analysis, Comparison
 from placement_viz.analysis.compare import Side
 from placement_viz.reports.sentences import comparison_headline, headline
+from placement_viz.reports.step_comparison import step_changes
 from placement_viz.reports.step_document import step_document
 
 __all__ = ["SCHEMA", "analysis_document", "comparison_document", "format_json"]
@@ -80,6 +81,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
         "baseline": _side(comparison.baseline),
         "candidate": _side(comparison.candidate),
         "matched_ops": comparison.matched_ops,
+        "step": step_changes(comparison),
         "moves": comparison.moves.to_dicts(),
         "moves_by_kind": {row["kind"]: row for row in kinds.sort("kind").to_dicts()},
         "changes": [dataclasses.asdict(change) for change in comparison.changes],

@@ -17,6 +17,7 @@ from placement_viz.analysis import Analysis, Comparison
 from placement_viz.names import short_device
 from placement_viz.reports.sentences import comparison_headline, fix_sentence, headline
 from placement_viz.reports.step import step_answers, step_topics
+from placement_viz.reports.step_comparison import step_changes
 from placement_viz.units import format_share, format_us
 
 __all__ = ["print_analysis", "print_comparison"]
@@ -45,6 +46,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Text(comparison_headline(comparison), style="bold"))
     console.print()
     console.print(_busy_table(comparison))
+    for title, text in step_changes(comparison).items():
+        console.print(Text(f"{title}: {text}"))
     if any(change.ops for change in comparison.changes):
         console.print(_changes_table(comparison))
     if not comparison.is_placed:
@@ -57,14 +60,19 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 def _print_step(analysis: Analysis, console: Console) -> None:
     """Print where the step went: the questions people bring, then topic by topic."""
-    for question, answer in step_answers(analysis).items():
+    answers = step_answers(analysis)
+    for question, answer in answers.items():
         console.print()
         console.print(Text(question, style="bold"))
         console.print(Padding(Text(answer), _INDENT))
+    said = " ".join(answers.values())
     for topic in step_topics(analysis):
+        news = [each for each in topic.sentences if each not in said]
+        if not news:
+            continue
         console.print()
         console.print(Text(topic.title, style="bold"))
-        for sentence in topic.sentences:
+        for sentence in news:
             console.print(Padding(Text(sentence), _INDENT))
     console.print()
 

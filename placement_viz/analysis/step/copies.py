@@ -65,6 +65,7 @@ def find_copies(flow: Flow, transfers: pl.DataFrame) -> pl.DataFrame:
     copies = _read_copies(flow.trace)
     if copies.is_empty():
         return pl.DataFrame(schema=COPIES_SCHEMA)
+    copies = _told_by_the_file(copies, flow.run.copies)
     found = _match(copies, flow.trace, transfers)
     # A tensor may be copied that does not cross, between two memories of a device.
     only = (
@@ -75,7 +76,7 @@ def find_copies(flow: Flow, transfers: pl.DataFrame) -> pl.DataFrame:
     return (
         copies.join(found, on="op", how="left", maintain_order="left")
         .join(only, on="tensor", how="left", maintain_order="left")
-        .with_columns(n_bytes=pl.coalesce("n_bytes", "only_bytes"))
+        .with_columns(n_bytes=pl.coalesce("told_bytes", "n_bytes", "only_bytes"))
         .select(COPIES_SCHEMA.names())
         .cast(COPIES_SCHEMA)
     )
@@ -129,6 +130,27 @@ def _read_copies(trace: Trace) -> pl.DataFrame:
             pl.col("name").str.extract(f"^{_ON_ITS_WAY}$"),
             pl.col("inputs").list.first().str.extract(_ON_ITS_WAY),
         ),
+    )
+
+
+def _told_by_the_file(copies: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
+    """Return the copies with ``told_bytes``, and the tensor where the file has it.
+
+    A timeline leaves out what was received and how large it was; a run file does not.
+    """
+    times = ["start_us", "duration_us"]
+    told = recorded.select(
+        *times, told="name", target="device", told_bytes="n_bytes"
+    ).unique([*times, "target"], keep="none")
+    is_it = pl.col("target").is_null() | (pl.col("target") == pl.col("device"))
+    known = (
+        copies.join(told, on=times, how="inner")
+        .filter(is_it)
+        .select("op", "told", "told_bytes")
+        .unique("op", keep="none")
+    )
+    return copies.join(known, on="op", how="left", maintain_order="left").with_columns(
+        tensor=pl.coalesce("told", "tensor")
     )
 
 
