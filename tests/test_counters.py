@@ -85,6 +85,8 @@ def test_each_part_counts_the_intervals_that_were_open(spans, start, width, n_pa
         for part in range(n_parts)
     ]
     assert found.tolist() == pytest.approx(expected)
+    at_once = [sum(at <= moment < at + us for at, us in spans) for moment in range(90)]
+    assert counter.most == max(at_once)
 
 
 @given(

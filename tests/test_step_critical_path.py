@@ -11,8 +11,6 @@ from placement_viz.analysis.step.critical_path import (
     WAITS_SCHEMA,
     find_critical_path,
 )
-from placement_viz.figures import place_rows
-from placement_viz.figures.critical_path import path_line
 from placement_viz.model import RowKind
 from placement_viz.reports.step_critical_path import critical_path_sentences
 from tests.builders import CORPUS, SAMPLES, device, op, run
@@ -236,21 +234,6 @@ def test_misplaced_time_on_the_path_is_counted():
     )
 
     assert find_critical_path(of).misplaced_us == 20
-
-
-def test_the_line_goes_through_the_ops_of_the_path():
-    """The picture gets each op's height and where the line enters and leaves it."""
-    of = flow(*STEP)
-
-    line = path_line(find_critical_path(of), of.trace, place_rows(of.trace))
-
-    assert line.select("op", "start_us", "end_us", "reason").rows() == [
-        (0, 0, 10, "start"),
-        (3, 15, 35, "data"),
-        (4, 37, 45, "control"),
-    ]
-    first, second, third = line["y"]
-    assert first == third < second
 
 
 ran = st.lists(

@@ -204,9 +204,11 @@ def test_unknown_classes_hide_nothing():
 QUESTIONS = {
     "beside": {"step": 1, "at": 0, "op": -1},
     "busy": {"from": 0, "to": 9, "px": 3},
+    "counters": {"from": 0, "to": 9, "px": 3},
     "forward": {"op": 0},
     "links": {"op": 0},
     "op": {"op": 0},
+    "path": {"from": 0, "to": 9},
     "search": {"for": "a"},
     "sums": {"from": 0, "to": 9, "first": 0, "last": 9},
     "window": {"from": 0, "to": 9, "px": 100},

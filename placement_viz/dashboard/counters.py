@@ -75,7 +75,11 @@ def _busy_until(starts: _Floats, lengths: _Floats) -> tuple[_Floats, _Floats]:
 
 
 class OpenIntervals:
-    """How many of some intervals were open at a time, such as tensors on their way."""
+    """How many of some intervals were open at a time, such as tensors on their way.
+
+    Attributes:
+        most: The most that were open at once.
+    """
 
     def __init__(self, start_us: npt.ArrayLike, end_us: npt.ArrayLike) -> None:
         """Sort the ends.
@@ -86,6 +90,10 @@ class OpenIntervals:
         """
         self._starts = _Clock(start_us)
         self._ends = _Clock(end_us)
+        began = np.arange(1, len(self._starts.moments) + 1)
+        # What ends at the moment that another begins makes room for it.
+        ended = np.searchsorted(self._ends.moments, self._starts.moments, side="right")
+        self.most = int((began - ended).max(initial=0))
 
     def mean(self, start_us: float, end_us: float, n_parts: int) -> _Floats:
         """Return how many were open on average in each part of a window.
@@ -148,9 +156,9 @@ class _Clock:
     """How much time has passed since each of some moments, in all."""
 
     def __init__(self, moments: npt.ArrayLike) -> None:
-        self._moments = np.sort(np.asarray(moments, dtype=np.float64))
-        self._sums = np.concatenate(([0.0], np.cumsum(self._moments)))
+        self.moments = np.sort(np.asarray(moments, dtype=np.float64))
+        self._sums = np.concatenate(([0.0], np.cumsum(self.moments)))
 
     def passed(self, at_us: _Floats) -> _Floats:
-        n_before = np.searchsorted(self._moments, at_us, side="right")
+        n_before = np.searchsorted(self.moments, at_us, side="right")
         return n_before * at_us - self._sums[n_before]

@@ -12,6 +12,7 @@ import polars as pl
 
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard.counters import BusyDevices
+from placement_viz.dashboard.step_lines import StepLines
 from placement_viz.dashboard.windows import CLASS_TYPE, Levels, build_levels
 from placement_viz.errors import UnknownNameError
 from placement_viz.figures import OpClass, classify_ops, place_rows
@@ -52,6 +53,7 @@ class Picture:
     Attributes:
         n_lines: How many lines there are.
         devices: Those of the run, for names as short as they can be.
+        step: The lines that the step adds to the picture.
     """
 
     def __init__(self, analysis: Analysis) -> None:
@@ -62,6 +64,7 @@ class Picture:
             place_rows(analysis.run.trace).lines.sort("y").with_row_index("line")
         )
         self.devices = analysis.run.trace.devices
+        self.step = StepLines(analysis)
         self.n_lines = self._lines.height
         self._levels: collections.OrderedDict[frozenset[str], Levels] = (
             collections.OrderedDict()

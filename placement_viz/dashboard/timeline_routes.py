@@ -124,12 +124,30 @@ def _busy(picture: Picture) -> object:
     return {"of": picture.busy.n_devices, "busy": values.round(2).tolist()}
 
 
+def _counters(picture: Picture) -> object:
+    """Return what is counted over time, part by part of a window."""
+    start_us, end_us = _number("from"), _number("to")
+    if not start_us < end_us:
+        flask.abort(400)
+    n_parts = min(max(_whole("px"), 1), _MOST_PIXELS)
+    return picture.step.counters(start_us, end_us, n_parts)
+
+
+def _path(picture: Picture) -> object:
+    """Return the critical path through a window, a list for each column."""
+    lines = picture.ops["line"]
+    path = picture.step.path(_number("from"), _number("to"), lines)
+    return path.to_dict(as_series=False)
+
+
 _ANSWERS: Mapping[str, Callable[[Picture], object]] = {
     "beside": _beside,
     "busy": _busy,
+    "counters": _counters,
     "forward": _forward,
     "links": _links,
     "op": _op,
+    "path": _path,
     "search": _search,
     "sums": _sums,
 }
