@@ -6,6 +6,7 @@ the machine has shows in the spread, so the slowest is printed beside it.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from benchmarks.page import bench_page
 from benchmarks.reading import bench_reading
 from benchmarks.report import report
 from placement_viz import Run, analyze_run, parse_run
+from placement_viz.analysis import Analysis
 from placement_viz.reports.document import analysis_document, format_json
+from placement_viz.reports.step_document import step_document
 
 _REPEATS = 5
 
@@ -46,10 +49,17 @@ def bench_analyze() -> None:
         def judge(run: Run = run) -> None:
             analyze_run(run)
 
+        judged = analyze_run(run)
+
+        def find_step(judged: Analysis = judged) -> None:
+            # A copy of it has found nothing yet.
+            step_document(dataclasses.replace(judged))
+
         repeats = _REPEATS if n_ops < 1_000_000 else 2
         label = f"{n_ops:,} ops, {len(data) / 1e6:.0f} MB"
         report(f"analyze --json: {label}", measure(analyze, repeats))
         report(f"  of which judging: {label}", measure(judge, repeats))
+        report(f"  of which the step: {label}", measure(find_step, repeats))
 
 
 def bench_start() -> None:
