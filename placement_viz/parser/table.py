@@ -50,9 +50,9 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
     devices = {label: row.device for label, row in rows.items()}
     missing = [name for name in _ABSENT if name not in ops.columns]
     ops = ops.with_columns(_ABSENT[name].alias(name) for name in missing)
-    ops = _in_order(ops.get_columns())
     # Step by step, each giving up what it replaces: of a large trace nothing may be in
     # memory twice.
+    ops = _in_order(ops)
     ops = ops.with_columns(
         start_us=pl.col("start_us") - origin_us,
         row_kind=pl.when(_IS_RECEIVED)
@@ -61,19 +61,30 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
     )
     ops = ops.with_columns(lane=_lanes(ops.select("row", "lane", "row_kind")))
     ops = ops.with_columns(device=pl.col("row").replace_strict(devices))
-    columns = (pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
-    return ops.select(columns), origin_us
+    ops = ops.with_columns(row=_texts(ops["row"]))
+    for name, dtype in OPS_SCHEMA.items():
+        ops = ops.with_columns(pl.col(name).cast(dtype))
+    return ops.select(list(OPS_SCHEMA)), origin_us
 
 
-def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
-    """Return a table of ``columns``, which are used up, by start."""
-    starts = pl.DataFrame(columns).select("start_us").rechunk()
+def _in_order(ops: pl.DataFrame) -> pl.DataFrame:
+    """Return ``ops`` by start; nothing of them stays where they were."""
+    starts = ops.select("start_us").rechunk()
     order = starts.select(pl.arg_sort_by("start_us", maintain_order=True)).to_series()
-    columns.reverse()
+    # Lists first: in the memory that they give up there is room for every other column.
+    names = sorted(ops.columns, key=lambda name: name != "inputs")
     # From the pieces of a column, gathering takes ten times as long.
     return pl.DataFrame(
-        [columns.pop().rechunk().gather(order) for _ in range(len(columns))]
+        [ops.drop_in_place(name).rechunk().gather(order) for name in names]
     )
+
+
+def _texts(labels: pl.Series) -> pl.Series:
+    """Return ``labels`` as texts; each that there is stays in memory once."""
+    if not isinstance(labels.dtype, pl.Enum):
+        return labels
+    # A cast would write the text of each op.
+    return labels.dtype.categories.gather(labels.to_physical())
 
 
 def longest_bytes(ops: pl.DataFrame) -> int:
