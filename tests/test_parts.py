@@ -87,6 +87,16 @@ def test_a_row_may_be_named_in_another_part(asked, tmp_path):
     assert len(asked) == 2
 
 
+def test_ops_that_start_together_stay_in_the_order_of_the_file(asked, tmp_path):
+    """Whichever process has read them."""
+    names = [f"op{i}" for i in range(300)]
+    path = tmp_path / "timeline.json"
+    path.write_bytes(timeline(*(event(name, ts=7) for name in names)))
+
+    assert in_parts(path, 3).trace.ops["name"].to_list() == names
+    assert asked == [path]
+
+
 @pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
 def test_a_damaged_part_is_read_by_one_process(asked, tmp_path, where):
     """What can be read is the same, and so is what is said of the damage."""

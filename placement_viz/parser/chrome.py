@@ -70,7 +70,6 @@ def read_chrome(content: Content, dialect: Dialect) -> Run:
         step=_steps(shown, marks),
         start_us=_microseconds("start_ns"),
         duration_us=_microseconds("end_ns") - _microseconds("start_ns"),
-        inputs=pl.lit(None, pl.String),
     )
     table, origin_us = ops_table(shown, rows)
     trace = Trace(

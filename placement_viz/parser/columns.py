@@ -15,20 +15,30 @@ from typing import Any
 import polars as pl
 
 from placement_viz.parser.events import Event
-from placement_viz.parser.table import SEPARATOR
 from placement_viz.parser.usual import INPUTS, Args, Op
 
-__all__ = ["COLUMNS", "Numbering", "general_columns", "usual_columns"]
+__all__ = [
+    "COLUMNS",
+    "SEPARATOR",
+    "Numbering",
+    "general_columns",
+    "separated",
+    "usual_columns",
+]
+
+#: Between the tensors in a text of several. TensorFlow's names cannot have it; in
+#: somebody else's it is shown as what cannot be shown.
+SEPARATOR = "\x1f"
 
 COLUMNS = pl.Schema(
     {
         "name": pl.String(),
         "op_type": pl.String(),
         "pid": pl.Int32(),
-        "lane": pl.Int32(),
+        "tid": pl.Int32(),
         "start_us": pl.Int64(),
         "duration_us": pl.Int64(),
-        "inputs": pl.String(),
+        "inputs": pl.List(pl.String()),
         "kind": pl.Int32(),
     }
 )
@@ -56,22 +66,21 @@ class Numbering:
 
     Attributes:
         pids: Row as the file numbers it to its number.
-        lanes: Row and lane, both as the file numbers them, to their number.
+        tids: Lane as the file numbers it to its number; each row has lanes of its own.
         kinds: Category to its number.
     """
 
     def __init__(self) -> None:
         """Start with nothing."""
         self.pids = _Numbers()
-        self.lanes = _Numbers()
+        self.tids = _Numbers()
         self.kinds = _Numbers()
 
     def of(self, events: Iterable[Op | Event]) -> list[pl.Series]:
         """Return the columns of numbers for some events."""
-        pids, tids = list(map(_PID, events)), map(_TID, events)
         found = {
-            "pid": map(self.pids.__getitem__, pids),
-            "lane": map(self.lanes.__getitem__, zip(pids, tids, strict=True)),
+            "pid": map(self.pids.__getitem__, map(_PID, events)),
+            "tid": map(self.tids.__getitem__, map(_TID, events)),
             "kind": map(self.kinds.__getitem__, map(_CAT, events)),
         }
         return [
@@ -90,19 +99,14 @@ def usual_columns(ops: list[Op], numbering: Numbering) -> pl.DataFrame:
     args: list[Any] = list(map(_ARGS, ops))
     if None in args:
         args = [Args() if each is None else each for each in args]
-    types = list(map(_OP, args))
-    if None in types or "" in types:
-        types = _texts(types, list(map(_NAME, ops)))
-    names = list(map(_NAME, args))
-    if None in names or "" in names:
-        names = _texts(names, types)
+    types = _usual_texts(map(_OP, args), map(_NAME, ops))
     return pl.DataFrame(
         [
-            pl.Series("name", names, dtype=pl.String),
-            pl.Series("op_type", types, dtype=pl.String),
-            pl.Series("start_us", _times(list(map(_TS, ops))), dtype=pl.Int64),
-            pl.Series("duration_us", _times(list(map(_DUR, ops))), dtype=pl.Int64),
-            _joined_inputs(args).alias("inputs"),
+            _usual_texts(map(_NAME, args), types).alias("name"),
+            types.alias("op_type"),
+            _usual_times(list(map(_TS, ops))).alias("start_us"),
+            _usual_times(list(map(_DUR, ops))).alias("duration_us"),
+            _usual_inputs(args).alias("inputs"),
             *numbering.of(ops),
         ]
     ).select(list(COLUMNS))
@@ -123,15 +127,26 @@ def general_columns(ops: list[Event], numbering: Numbering) -> pl.DataFrame:
             "op_type": types,
             "start_us": _times([op.ts for op in ops]),
             "duration_us": _times([op.dur for op in ops]),
-            "inputs": [_leading_inputs(each) for each in args],
+            "inputs": separated([_leading_inputs(each) for each in args]),
             **{column.name: column for column in numbering.of(ops)},
         },
         schema_overrides=COLUMNS,
     ).select(list(COLUMNS))
 
 
-def _joined_inputs(args: list[Any]) -> pl.Series:
-    """Return ``input0``, ``input1``, … of each op in one text; null for none."""
+def separated(joined: Iterable[str | None]) -> pl.Series:
+    """Return a list of the texts in each text, which :data:`SEPARATOR` joins.
+
+    A list for each op to begin with would take many times as long.
+
+    Args:
+        joined: None for an empty list.
+    """
+    return pl.Series(joined, dtype=pl.String).str.split(SEPARATOR).fill_null([])
+
+
+def _usual_inputs(args: list[Any]) -> pl.Series:
+    """Return ``input0``, ``input1``, … of each op in a list."""
     columns: list[pl.Series] = []
     for tensor in _INPUTS:
         column = pl.Series(list(map(tensor, args)), dtype=pl.String)
@@ -142,9 +157,11 @@ def _joined_inputs(args: list[Any]) -> pl.Series:
             column = column.set(columns[-1].is_null(), None)
         columns.append(column)
     if not columns:
-        return pl.Series([None], dtype=pl.String).new_from_index(0, len(args))
+        return separated([None] * len(args))
     joined = pl.concat_str(columns, separator=SEPARATOR, ignore_nulls=True)
-    return pl.select(pl.when(columns[0].is_not_null()).then(joined)).to_series()
+    return separated(
+        pl.select(pl.when(columns[0].is_not_null()).then(joined)).to_series()
+    )
 
 
 def _leading_inputs(args: Mapping[str, Any]) -> str | None:
@@ -155,6 +172,18 @@ def _leading_inputs(args: Mapping[str, Any]) -> str | None:
     return SEPARATOR.join(found) if found else None
 
 
+def _usual_texts(
+    values: Iterable[str | None], otherwise: Iterable[str | None]
+) -> pl.Series:
+    """Return :func:`_texts` of values that are texts or nothing."""
+    texts = pl.Series(list(values), dtype=pl.String)
+    has_text = texts.str.len_bytes() > 0
+    if has_text.all(ignore_nulls=False):
+        return texts
+    instead = pl.Series(list(otherwise), dtype=pl.String).fill_null("")
+    return texts.zip_with(has_text.fill_null(value=False), instead)
+
+
 def _texts(values: list[Any], otherwise: list[Any]) -> list[str]:
     """Return what of ``values`` is a text, and elsewhere what is there instead."""
     if set(map(type, values)) == {str} and all(values):
@@ -163,6 +192,16 @@ def _texts(values: list[Any], otherwise: list[Any]) -> list[str]:
         value if type(value) is str and value else other if type(other) is str else ""
         for value, other in zip(values, otherwise, strict=True)
     ]
+
+
+def _usual_times(values: list[int | None]) -> pl.Series:
+    """Return :func:`_times` of values that are whole numbers or nothing."""
+    try:
+        times = pl.Series(values, dtype=pl.Int64)
+    except TypeError:  # beyond 64 bits
+        return pl.Series(_times(values), dtype=pl.Int64)
+    is_usable = times.is_between(-_LATEST_US, _LATEST_US, closed="none")
+    return times.set(~is_usable, None)
 
 
 def _times(values: list[Any]) -> list[int | None]:

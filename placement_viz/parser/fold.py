@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import io
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -42,8 +41,6 @@ _CALLED = {
 }
 #: The same by phase.
 _PHASES = {"N": _OBJECT, "O": _OBJECT, "D": _OBJECT, "C": _COUNTER}
-#: How many batches are put together at a time.
-_TOGETHER = 16
 _NO_TIME = "op without a usable time"
 
 
@@ -64,32 +61,26 @@ class Fold:
         timeless: Row, by its number, to its complete events without a usable time.
     """
 
-    def __init__(self, *, is_tight: bool = True) -> None:
-        """Start with nothing.
-
-        Args:
-            is_tight: Whether to spend a tenth of the time on half of the memory.
-        """
-        self._is_tight = is_tight
+    def __init__(self) -> None:
+        """Start with nothing."""
         self.labels: dict[Any, str] = {}
         self.n_events = 0
         self.exchange = ""
         self.has_pairs = False
         self.numbering = Numbering()
         self._tables: list[pl.DataFrame] = []
-        self._loose: list[pl.DataFrame] = []
         self.others: collections.Counter[str] = collections.Counter()
         self.timeless: collections.Counter[int] = collections.Counter()
 
     @property
     def has_ops(self) -> bool:
         """Return whether there was a complete event of any kind."""
-        return bool(self._tables or self._loose or self.timeless)
+        return bool(self._tables or self.timeless)
 
     @property
     def table(self) -> pl.DataFrame:
         """Return the complete events with a usable time, as :data:`COLUMNS`."""
-        return pl.concat([pl.DataFrame(schema=COLUMNS), *self._tables, *self._loose])
+        return pl.concat([pl.DataFrame(schema=COLUMNS), *self._tables])
 
     def add(self, events: list[Any]) -> None:
         """Take in more events, in the order of the file, all of the same kind."""
@@ -142,10 +133,7 @@ class Fold:
         if usable.height < table.height:
             timeless = table.filter(is_timed.not_().fill_null(value=True))
             self.timeless.update(timeless["pid"].to_list())
-        self._loose.append(usable)
-        if self._is_tight and len(self._loose) == _TOGETHER:
-            self._tables.append(_tight(self._loose))
-            self._loose = []
+        self._tables.append(usable)
 
     def _look_for_exchange(self, name: object) -> None:
         if not self.exchange and isinstance(name, str) and name.isupper():
@@ -169,16 +157,17 @@ class Fold:
             rows: Row number, as the file has it, to what to call it.
 
         Returns:
-            ``name``, ``op_type``, ``row``, ``lane`` (numbered as they appear),
-            ``start_us``, ``duration_us`` and ``inputs``, joined; null for none.
+            ``name``, ``op_type``, ``row``, ``lane`` (a number for each in the file),
+            ``start_us``, ``duration_us`` and ``inputs``.
         """
         called = {self.numbering.pids[pid]: label for pid, label in rows.items()}
         table = self.table
-        self._tables = self._loose = []
+        self._tables = []
         # Numbers behind names, for there are few names and many ops.
         labels = pl.Enum(list(dict.fromkeys(called.values())))
         row = pl.col("pid").replace_strict(called, default=None, return_dtype=labels)
-        table = table.with_columns(row=row).drop("pid", "kind")
+        lane = pl.col("pid").cast(pl.Int64) * len(self.numbering.tids) + pl.col("tid")
+        table = table.with_columns(row=row, lane=lane).drop("pid", "tid", "kind")
         if table["row"].null_count():
             table = table.filter(pl.col("row").is_not_null())
         return table
@@ -194,15 +183,3 @@ class Fold:
         for row, n in self.timeless.items():
             found[_NO_TIME if row in known else "other"] += n
         return dict(found)
-
-
-def _tight(tables: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the tables as one, in no more memory than it needs.
-
-    Columns of texts that were made of lists keep room to grow; written and read as
-    Arrow they have none.
-    """
-    written = io.BytesIO()
-    pl.concat(tables).write_ipc_stream(written)
-    written.seek(0)
-    return pl.read_ipc_stream(written)

@@ -58,7 +58,7 @@ class _State(msgspec.Struct, array_like=True):
     others: dict[str, int]
     timeless: dict[int, int]
     pids: list[Any]
-    lanes: list[tuple[Any, Any]]
+    tids: list[Any]
     kinds: list[Any]
 
 
@@ -98,8 +98,7 @@ def fold_in_parts(
     first, *others = _ranges(path, n_bytes, n_parts)
     with contextlib.ExitStack() as stack:
         parts = [stack.enter_context(_started(path, *each)) for each in others]
-        # Each process has a part of the columns only.
-        fold = Fold(is_tight=False)
+        fold = Fold()
         pieces = pieces_between(path, *first)
         stream = EventStream(_counted(pieces, n_bytes / first[1], on_read))
         for batch in stream.batches():
@@ -125,7 +124,7 @@ def fold_part(path: str, start: str, stop: str) -> None:
 
     Its exit code is 1 when the part is damaged or is no part of an array of events.
     """
-    fold = Fold(is_tight=False)
+    fold = Fold()
     stream = EventStream(
         pieces_between(pathlib.Path(path), int(start), int(stop)), start=int(start)
     )
@@ -145,7 +144,7 @@ def fold_part(path: str, start: str, stop: str) -> None:
         fold.others,
         fold.timeless,
         list(fold.numbering.pids),
-        list(fold.numbering.lanes),
+        list(fold.numbering.tids),
         list(fold.numbering.kinds),
     )
     packed = msgspec.msgpack.encode(state)
@@ -209,7 +208,7 @@ def _add(fold: Fold, part: _Part) -> int | None:
     fold.timeless.update({pids[pid]: n for pid, n in state.timeless.items()})
     columns = {
         "pid": pids,
-        "lane": _renumbered(own.lanes, state.lanes),
+        "tid": _renumbered(own.tids, state.tids),
         "kind": _renumbered(own.kinds, state.kinds),
     }
     folded = pl.read_ipc_stream(part.output)

@@ -188,9 +188,4 @@ def _columns(ops: Iterable[_Op]) -> pl.DataFrame:
             "row": [op.device for op in found],
         },
         schema={"name": pl.String, "op_type": pl.String, "row": pl.String},
-    ).with_columns(
-        lane=pl.lit(0),
-        start_us=pl.lit(0),
-        duration_us=pl.lit(0),
-        inputs=pl.lit(None, pl.String),
-    )
+    ).with_columns(lane=pl.lit(0), start_us=pl.lit(0), duration_us=pl.lit(0))

@@ -23,18 +23,14 @@ import polars as pl
 from placement_viz.errors import NoOpsError, TraceFormatError
 from placement_viz.model import Graph, Notice, Run, Trace
 from placement_viz.parser.chrome import dialect_of, read_chrome
+from placement_viz.parser.columns import SEPARATOR, separated
 from placement_viz.parser.events import ChromeTrace, parse_section
 from placement_viz.parser.files import Content
 from placement_viz.parser.fold import Fold
 from placement_viz.parser.folding import fold_events
 from placement_viz.parser.rows import read_annotations, read_rows
 from placement_viz.parser.steps import split_steps
-from placement_viz.parser.table import (
-    LONGEST_BYTES,
-    SEPARATOR,
-    longest_bytes,
-    ops_table,
-)
+from placement_viz.parser.table import LONGEST_BYTES, longest_bytes, ops_table
 from placement_viz.schema import RunSection
 from placement_viz.units import format_bytes
 
@@ -148,12 +144,11 @@ def _placed_trace(section: RunSection) -> Trace:
             "lane": 0,
             "start_us": 0,
             "duration_us": 0,
-            "inputs": [
+            "inputs": separated(
                 SEPARATOR.join(node.inputs) if node and node.inputs else None
                 for node in found
-            ],
-        },
-        schema_overrides={"inputs": pl.String},
+            ),
+        }
     )
     return Trace(ops=ops_table(ops, read_rows(section.placed))[0])
 

@@ -165,7 +165,7 @@ class _Ops:
     def table(self) -> pl.DataFrame:
         """Return the ops in the order of the file, their steps without gaps."""
         return pl.DataFrame(self._columns, schema=_SCHEMA).with_columns(
-            step=pl.col("step").rank("dense") - 1, inputs=pl.lit(None, pl.String)
+            step=pl.col("step").rank("dense") - 1
         )
 
     def _add_line(self, plane: Plane, line: Any, marks: Marks) -> None:
