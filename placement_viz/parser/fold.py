@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from placement_viz.parser.columns import (
     usual_columns,
 )
 from placement_viz.parser.events import Event
+from placement_viz.parser.tensor_sizes import TensorSizes
 
 __all__ = ["Fold"]
 
@@ -41,6 +43,7 @@ _CALLED = {
 }
 #: The same by phase.
 _PHASES = {"N": _OBJECT, "O": _OBJECT, "D": _OBJECT, "C": _COUNTER}
+_NAME, _TOLD = map(operator.attrgetter, ("name", "told"))
 _NO_TIME = "op without a usable time"
 
 
@@ -59,6 +62,7 @@ class Fold:
         numbering: The numbers in the columns of :attr:`table`.
         others: Kind of event that is no complete one, to how many there were.
         timeless: Row, by its number, to its complete events without a usable time.
+        sizes: The sizes of tensors, where memory is shown.
     """
 
     def __init__(self) -> None:
@@ -71,6 +75,7 @@ class Fold:
         self._tables: list[pl.DataFrame] = []
         self.others: collections.Counter[str] = collections.Counter()
         self.timeless: collections.Counter[int] = collections.Counter()
+        self.sizes = TensorSizes()
 
     @property
     def has_ops(self) -> bool:
@@ -100,6 +105,9 @@ class Fold:
             for event in events:
                 if type(event) is usual.RowLabel:
                     self._add_label(event)
+        if n_of[usual.Tensor]:
+            tensors = [event for event in events if type(event) is usual.Tensor]
+            self.sizes.add(map(_NAME, tensors), map(_TOLD, tensors))
         if n_of[usual.Op]:
             ops = [event for event in events if type(event) is usual.Op]
             self._add_ops({op.name for op in ops}, usual_columns(ops, self.numbering))
@@ -112,6 +120,8 @@ class Fold:
                 self._add_label(event)
                 continue
             self.has_pairs |= event.ph in _PAIR
+            if event.ph == "O" and isinstance(event.name, str):
+                self.sizes.add([event.name], [_told(event.args)])
             self._look_for_exchange(event.name)
             self._count(_PHASES.get(event.ph or "", event.cat or "other"), 1)
         self._count(_FLOW, len(events) - len(ops) - len(rest))
@@ -183,3 +193,10 @@ class Fold:
         for row, n in self.timeless.items():
             found[_NO_TIME if row in known else "other"] += n
         return dict(found)
+
+
+def _told(args: Any) -> str | None:
+    """Return the description in the arguments of a snapshot, if there is one."""
+    for key in ("snapshot", "tensor_description"):
+        args = args.get(key) if isinstance(args, dict) else None
+    return args if isinstance(args, str) else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import os
 import pathlib
 import subprocess
@@ -60,6 +61,7 @@ class _State(msgspec.Struct, array_like=True):
     pids: list[Any]
     tids: list[Any]
     kinds: list[Any]
+    sizes: bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +148,7 @@ def fold_part(path: str, start: str, stop: str) -> None:
         list(fold.numbering.pids),
         list(fold.numbering.tids),
         list(fold.numbering.kinds),
+        _packed(fold.sizes.table),
     )
     packed = msgspec.msgpack.encode(state)
     output = sys.stdout.buffer
@@ -205,6 +208,7 @@ def _add(fold: Fold, part: _Part) -> int | None:
     fold.exchange = fold.exchange or state.exchange
     fold.has_pairs |= state.has_pairs
     fold.others.update(state.others)
+    fold.sizes.add_table(pl.read_ipc_stream(io.BytesIO(state.sizes)))
     fold.timeless.update({pids[pid]: n for pid, n in state.timeless.items()})
     columns = {
         "pid": pids,
@@ -219,6 +223,12 @@ def _add(fold: Fold, part: _Part) -> int | None:
         )
     )
     return state.end
+
+
+def _packed(table: pl.DataFrame) -> bytes:
+    written = io.BytesIO()
+    table.write_ipc_stream(written)
+    return written.getvalue()
 
 
 def _renumbered(own: dict[Any, int], things: Sequence[Any]) -> list[int]:

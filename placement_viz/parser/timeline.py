@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from placement_viz.errors import NoOpsError, TraceFormatError
-from placement_viz.model import Graph, Notice, Run, Trace
+from placement_viz.model import Graph, Notice, Recorded, Run, Trace
 from placement_viz.parser.chrome import dialect_of, read_chrome
 from placement_viz.parser.columns import SEPARATOR, separated
 from placement_viz.parser.events import ChromeTrace, parse_section
@@ -103,7 +103,10 @@ def _trace(fold: Fold, rows: Mapping[Any, str], source: str) -> Trace:
             "with FULL_TRACE records ops"
         )
         raise NoOpsError(message)
-    return split_steps(Trace(ops=table, origin_us=origin_us, skipped=skipped))
+    recorded = Recorded(tensors=fold.sizes.of(table["name"]))
+    return split_steps(
+        Trace(ops=table, origin_us=origin_us, skipped=skipped, recorded=recorded)
+    )
 
 
 def _capture_notices(section: RunSection) -> Iterator[Notice]:

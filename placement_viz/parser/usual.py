@@ -72,15 +72,36 @@ class RowLabel(msgspec.Struct, tag_field="ph", tag="M", gc=False):
     args: Any = None
 
 
-class Tensor(msgspec.Struct, tag_field="ph", tag="O", gc=False):
-    """A tensor's description: where memory is shown, most of the file."""
-
-
-class TensorMade(Tensor, tag="N", gc=False):
+class TensorMade(msgspec.Struct, tag_field="ph", tag="N", gc=False):
     """A tensor appears."""
 
 
-class TensorDeleted(Tensor, tag="D", gc=False):
+class Snapshot(msgspec.Struct, gc=False):
+    """What a tensor is."""
+
+    tensor_description: str | None = None
+
+
+class TensorArgs(msgspec.Struct, gc=False):
+    """Where that stands."""
+
+    snapshot: Snapshot | None = None
+
+
+class Tensor(msgspec.Struct, tag_field="ph", tag="O", gc=False):
+    """A tensor's description: where memory is shown, most of the file."""
+
+    name: str | None = None
+    args: TensorArgs | None = None
+
+    @property
+    def told(self) -> str | None:
+        """Return the description, a protocol buffer in text."""
+        snapshot = self.args.snapshot if self.args else None
+        return snapshot.tensor_description if snapshot else None
+
+
+class TensorDeleted(msgspec.Struct, tag_field="ph", tag="D", gc=False):
     """A tensor goes."""
 
 
