@@ -64,7 +64,12 @@ def ops_table(ops: pl.DataFrame, rows: Mapping[str, Row]) -> tuple[pl.DataFrame,
     )
     ops = ops.with_columns(lane=_lanes(ops.select("row", "lane", "row_kind")))
     ops = ops.with_columns(inputs=_separated(ops["inputs"]))
-    ops = ops.with_columns(device=pl.col("row").replace_strict(devices))
+    # Looked up and not cast: so all ops of a row share one text.
+    labels = {label: label for label in rows}
+    ops = ops.with_columns(
+        device=pl.col("row").replace_strict(devices, return_dtype=pl.String),
+        row=pl.col("row").replace_strict(labels, return_dtype=pl.String),
+    )
     columns = (pl.col(name).cast(dtype) for name, dtype in OPS_SCHEMA.items())
     return ops.select(columns), origin_us
 
