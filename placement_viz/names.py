@@ -172,6 +172,8 @@ def copied_from(name: str) -> str | None:
         ``X/_7`` receives X's output or a control edge from X on another device,
         ``X/ctrl/_7`` sends one (``core/graph/graph_partition.cc``).
     """
+    if "/_" not in name:  # nearly always
+        return None
     match = _RECV_SUFFIX.search(name)
     return name[: match.start()] if match else None
 

@@ -93,7 +93,7 @@ class Homes:
 
     def is_in_loop_body(self, name: str) -> bool:
         """Return whether ``name`` is in the gradient of a loop or condition."""
-        return any(
+        return self._has_calls and any(
             kind in _LOOPS for kind in map(self.facts.type_of, self._holders(name))
         )
 

@@ -66,7 +66,7 @@ def rebuild_colocated(
     rebuild = _Rebuild(nodes, pairs, kernels or {})
     for event in _events(list(nodes.values()), pairs):
         rebuild.add(event)
-    return Rebuilt(list(_past_loops(rebuild.made)), rebuild.renamed)
+    return Rebuilt(_past_loops(rebuild.made), rebuild.renamed)
 
 
 def _events(
@@ -76,13 +76,15 @@ def _events(
     device = {node.name: node.device for node in nodes}
     before: list[GraphNode] = []
     for node in nodes:
-        is_sum = node.op == "AddN" and _is_sum_of_gradients(node.name, pairs)
-        parts = _parts_of(node, before, device) if is_sum else []
-        if is_sum and not parts:
-            before.append(node)
-            continue
-        yield from ((each,) for each in before if each not in parts)
-        before = []
+        parts: list[GraphNode] = []
+        if node.op == "AddN" and _is_sum_of_gradients(node.name, pairs):
+            parts = _parts_of(node, before, device)
+            if not parts:
+                before.append(node)
+                continue
+        if before:
+            yield from ((each,) for each in before if each not in parts)
+            before = []
         yield (*parts, node)
     yield from ((each,) for each in before)
 
@@ -205,14 +207,18 @@ class _Rebuild:
         return name, 0
 
     def _make(self, node: GraphNode, device: str, groups: tuple[str, ...]) -> None:
+        inputs = self._sources(node)
+        after: tuple[str, ...] = ()
+        if len(inputs) < len(node.inputs):
+            after = tuple(each[1:] for each in node.inputs if each[:1] == "^")
         made = PlacerNode(
             name=node.name,
             op=node.op,
             device=device,
             groups=groups,
-            inputs=self._sources(node),
+            inputs=inputs,
             handles=frozenset(node.handles) if node.handles else _NO_HANDLES,
-            after=tuple(each[1:] for each in node.inputs if each[:1] == "^"),
+            after=after,
             kinds=self._kernels.get(node.op),
         )
         self._keep(made)
@@ -260,22 +266,27 @@ def devices_around(
 
     It is what most of the gradient ops that nothing else binds ask for.
     """
+    asked = collections.Counter(
+        (pair.scope, node.device)
+        for name, pair in pairs.items()
+        if (node := nodes.get(name)) is not None and not node.colocate
+    )
     found: dict[str, collections.Counter[str]] = {}
-    for name, pair in pairs.items():
-        node = nodes.get(name)
-        if node is not None and not node.colocate:
-            device = names.canonical_device(node.device)
-            found.setdefault(pair.scope, collections.Counter())[device] += 1
+    for (scope, device), n in asked.items():
+        votes = found.setdefault(scope, collections.Counter())
+        votes[names.canonical_device(device)] += n
     return {scope: votes.most_common(1)[0][0] for scope, votes in found.items()}
 
 
-def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
-    """Yield the nodes with handles that pass through a loop taken from before it.
+def _past_loops(nodes: list[PlacerNode]) -> list[PlacerNode]:
+    """Return the nodes with handles that pass through a loop taken from before it.
 
     TensorFlow takes a loop apart before it places anything, and a handle that goes
     in comes out again.
     """
     loops = {node.name: node for node in nodes if node.op in _LOOPS}
+    if not loops:
+        return nodes
     made = {node.name: node for node in nodes}
 
     def before(source: tuple[str, int]) -> tuple[str, int]:
@@ -291,8 +302,9 @@ def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
         # A plain value that comes out of a loop was computed in it.
         return origin if maker is not None and origin[1] in maker.handles else source
 
-    for node in nodes:
-        if node.op in _LOOPS or not loops:
-            yield node
-        else:
-            yield msgspec.structs.replace(node, inputs=tuple(map(before, node.inputs)))
+    return [
+        node
+        if node.op in _LOOPS
+        else msgspec.structs.replace(node, inputs=tuple(map(before, node.inputs)))
+        for node in nodes
+    ]
