@@ -224,9 +224,13 @@ class _Placer:
         bound = {group for node in self._nodes for group in node.groups}
         first: dict[str, int] = {}
         for position, node in enumerate(self._nodes):
+            groups = node.groups
+            if len(groups) > 1:
+                groups = tuple(sorted(groups))
             # A node whose name no other one is bound to needs no group of its own.
-            own = (node.name,) if node.name in bound else ()
-            for group in (*sorted(node.groups), *own) if node.groups else own:
+            if node.name in bound:
+                groups += (node.name,)
+            for group in groups:
                 other = first.setdefault(group, position)
                 if other == position:
                     continue

@@ -59,12 +59,18 @@ class Facts:
 
         Names that nothing is known of are left in.
         """
-        known = _Known(self.ran_on, self.nodes)
+        ran_on, nodes = self.ran_on, self.nodes
+        known = _Known(ran_on, nodes)
         return {
             name: tuple(
-                names.producer_of(tensor, known)
-                for tensor in tensors
-                if not tensor.startswith("^")
+                [
+                    # Nearly always the name as it stands.
+                    tensor
+                    if ":" not in tensor and (tensor in ran_on or tensor in nodes)
+                    else names.producer_of(tensor, known)
+                    for tensor in tensors
+                    if tensor[:1] != "^"
+                ]
             )
             for name, tensors in self.tensors.items()
         }

@@ -115,10 +115,8 @@ class Homes:
         This is what a prediction by the same rules is to be measured by. A forward
         op that colocation moves counts by where the graph as built has it.
         """
-        n_placed = sum(
-            name in self._colocated and name not in self._pairs
-            for name in self.facts.ran_on
-        )
+        forward_ops = self.facts.ran_on.keys() - self._pairs.keys()
+        n_placed = len(forward_ops & self._colocated.keys())
         n_wrong = len(self._replayed_elsewhere) - len(self.collateral_moves())
         return n_placed, n_placed - n_wrong
 

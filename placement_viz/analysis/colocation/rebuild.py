@@ -232,7 +232,7 @@ class _Rebuild:
 
     def _sources(self, node: GraphNode) -> tuple[tuple[str, int], ...]:
         found = [
-            names.producer_and_slot(tensor)
+            names.producer_and_slot(tensor) if ":" in tensor else (tensor, 0)
             for tensor in node.inputs
             if tensor[:1] != "^"
         ]
