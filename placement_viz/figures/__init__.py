@@ -7,7 +7,7 @@ from placement_viz.figures.comparison import comparison_frame
 from placement_viz.figures.config import GRAPH_CONFIG
 from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, Mark, OpClass
-from placement_viz.figures.marks import classify_ops, count_classes
+from placement_viz.figures.marks import count_classes, op_classes
 from placement_viz.figures.rows import place_rows
 from placement_viz.figures.timeline import (
     timeline_caption,
@@ -25,9 +25,9 @@ __all__ = [
     "Mark",
     "OpClass",
     "View",
-    "classify_ops",
     "comparison_frame",
     "count_classes",
+    "op_classes",
     "place_rows",
     "timeline_caption",
     "timeline_figure",
