@@ -36,7 +36,7 @@ LARGE_OPS = 50_000
 _NICE = 10
 #: How many ops are sent at a time: all of them once more would be the most that the
 #: server ever needs for a run.
-_SLICE = 1 << 17
+_SLICE = 1 << 15
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[1].split('\\n'); "
@@ -115,23 +115,27 @@ def judge_here() -> None:
 
 def _judged_apart(run: Run) -> Analysis | None:
     """Return the analysis; None when the process did not give one."""
-    with subprocess.Popen(  # noqa: S603 - this very Python, with our own program
+    # That the process has ended may show only when the pipe to it is closed.
+    with contextlib.suppress(*_UNSENT), _started() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                _send_run(run, process.stdin)
+            return _unpacked(process.stdout.read(), run)
+        finally:
+            process.kill()
+    return None
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - this very Python, with our own program
         [sys.executable, "-c", _PROGRAM, "\n".join(sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "POLARS_MAX_THREADS": "1"},
-    ) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with contextlib.suppress(BrokenPipeError):
-                _send_run(run, process.stdin)
-            return _unpacked(process.stdout.read(), run)
-        except _UNSENT:
-            return None
-        finally:
-            process.kill()
+    )
 
 
 def _send_run(run: Run, stream: IO[bytes]) -> None:

@@ -29,7 +29,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from placement_viz import names
-from placement_viz.analysis.device_requests import ANYWHERE, Request, request_of
+from placement_viz.analysis.device_requests import (
+    ANYWHERE,
+    Request,
+    preference,
+    request_of,
+)
 
 __all__ = ["FUNCTION_CALLS", "PlacerNode", "place"]
 
@@ -51,7 +56,6 @@ FUNCTION_CALLS = frozenset(
 )
 # Their insides are placed on their own, so a handle that goes in binds nothing here.
 _HANDLES_PASS = FUNCTION_CALLS | {"IdentityN"}
-_TYPE_ORDER = {"TPU": 0, "GPU": 1}
 
 
 class PlacerNode(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +89,7 @@ def place(nodes: Sequence[PlacerNode], devices: Iterable[str]) -> dict[str, str]
         nodes: The graph in the order of creation.
         devices: Full canonical names of the session's devices; at least one.
     """
-    return _Placer(_in_order(nodes), sorted(devices, key=_preference)).run()
+    return _Placer(_in_order(nodes), sorted(devices, key=preference)).run()
 
 
 def _in_order(nodes: Sequence[PlacerNode]) -> Sequence[PlacerNode]:
@@ -131,16 +135,12 @@ class _Placer:
     """The placer of one graph; nodes and groups go by their position in it."""
 
     def __init__(self, nodes: Sequence[PlacerNode], devices: list[str]) -> None:
-        self._nodes = list({node.name: node for node in nodes}.values())
+        self._nodes = nodes = list({node.name: node for node in nodes}.values())
         self._devices = devices
         self._parent = list(range(len(self._nodes)))
         self._rank = [0] * len(self._nodes)
         self._matching: dict[tuple[str, frozenset[str] | None], list[str]] = {}
-        self._kinds = {
-            position: node.kinds
-            for position, node in enumerate(self._nodes)
-            if node.kinds is not None
-        }
+        self._kinds = {at: n.kinds for at, n in enumerate(nodes) if n.kinds is not None}
         # Groups that ask for nothing, which most nodes do, have no entry.
         self._request: dict[int, Request] = {}
         self._owner: dict[int, Request] = {}
@@ -202,11 +202,7 @@ class _Placer:
         return self._matching[key]
 
     def _join_handles(self) -> None:
-        makers = {
-            node.name: position
-            for position, node in enumerate(self._nodes)
-            if node.handles
-        }
+        makers = {n.name: at for at, n in enumerate(self._nodes) if n.handles}
         for position, node in enumerate(self._nodes) if makers else ():
             if node.op in _HANDLES_PASS:
                 continue
@@ -300,8 +296,3 @@ class _Placer:
                 if producer in found:
                     found[producer].add(assigned[node.name])
         return found
-
-
-def _preference(device: str) -> tuple[int, str, int, str, int]:
-    job, task, kind, number = names.device_order(device)
-    return _TYPE_ORDER.get(kind, 9), job, task, kind, number

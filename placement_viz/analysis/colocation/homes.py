@@ -6,16 +6,13 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from placement_viz import names
+from placement_viz.analysis.colocation.around import devices_around
 from placement_viz.analysis.colocation.entanglement import find_entangled
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.inference import Inference
 from placement_viz.analysis.colocation.loop_homes import find_loop_homes
 from placement_viz.analysis.colocation.pairs import Pair, Rule
-from placement_viz.analysis.colocation.rebuild import (
-    Rebuilt,
-    devices_around,
-    rebuild_colocated,
-)
+from placement_viz.analysis.colocation.rebuild import Rebuilt, rebuild_colocated
 from placement_viz.analysis.colocation.sums import place_sums
 from placement_viz.analysis.placer import FUNCTION_CALLS, place
 

@@ -25,11 +25,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from placement_viz import names
+from placement_viz.analysis.colocation.around import devices_around
 from placement_viz.analysis.colocation.pairs import Pair
 from placement_viz.analysis.placer import PlacerNode
 from placement_viz.schema import GraphNode
 
-__all__ = ["Rebuilt", "devices_around", "rebuild_colocated"]
+__all__ = ["Rebuilt", "rebuild_colocated"]
 
 _SUM = re.compile(r"(?:(.*)/)?AddN(?:_\d+)?")
 _LOOPS = frozenset({"While", "StatelessWhile"})
@@ -257,25 +258,6 @@ class _Rebuild:
         """Return what the gradient function itself asked for."""
         device = names.canonical_device(node.device)
         return "" if device == self._around.get(pair.scope) else device
-
-
-def devices_around(
-    nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
-) -> dict[str, str]:
-    """Return gradient scope to the ``tf.device`` around the call that made it.
-
-    It is what most of the gradient ops that nothing else binds ask for.
-    """
-    asked = collections.Counter(
-        (pair.scope, node.device)
-        for name, pair in pairs.items()
-        if (node := nodes.get(name)) is not None and not node.colocate
-    )
-    found: dict[str, collections.Counter[str]] = {}
-    for (scope, device), n in asked.items():
-        votes = found.setdefault(scope, collections.Counter())
-        votes[names.canonical_device(device)] += n
-    return {scope: votes.most_common(1)[0][0] for scope, votes in found.items()}
 
 
 def _past_loops(nodes: list[PlacerNode]) -> list[PlacerNode]:
