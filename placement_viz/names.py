@@ -19,6 +19,7 @@ __all__ = [
     "device_type",
     "gradient_boundaries",
     "is_full_device",
+    "possible_producers",
     "producer_and_slot",
     "producer_of",
     "rewritten_from",
@@ -144,19 +145,20 @@ def producer_of(tensor: str, known: Container[str] = ()) -> str:
         timeline strips from the last ``/_`` whatever follows, which damages the
         names of lowered control flow (``tensorflow/python/client/timeline.py``, 2.21).
     """
-    name = tensor.removeprefix("^")
-    head, colon, tail = name.rpartition(":")
-    if colon and tail.isdigit():
-        name = head
+    name = _unmarked(tensor)
     if name in known:
         return name
-    candidate = name
-    suffix = _ANY_RECV_SUFFIX if known else _RECV_SUFFIX
-    while match := suffix.search(candidate):
-        candidate = candidate[: match.start()]
+    for candidate in _originals(name, _ANY_RECV_SUFFIX if known else _RECV_SUFFIX):
         if not known or candidate in known:
             return candidate
     return name
+
+
+def possible_producers(tensor: str) -> Iterator[str]:
+    """Yield all names that :func:`producer_of` may return for ``tensor``."""
+    name = _unmarked(tensor)
+    yield name
+    yield from _originals(name, _ANY_RECV_SUFFIX)
 
 
 def producer_and_slot(tensor: str) -> tuple[str, int]:
@@ -176,6 +178,8 @@ def copied_from(name: str) -> str | None:
         ``X/_7`` receives X's output or a control edge from X on another device,
         ``X/ctrl/_7`` sends one (``core/graph/graph_partition.cc``).
     """
+    if "/_" not in name:  # nearly always
+        return None
     match = _RECV_SUFFIX.search(name)
     return name[: match.start()] if match else None
 
@@ -249,6 +253,20 @@ def _device_type(device: str) -> tuple[str, str] | None:
         if match.group(1).lower() not in _NOT_A_TYPE:
             return match.group(1).upper(), match.group(2)
     return None
+
+
+def _unmarked(tensor: str) -> str:
+    """Return ``tensor`` without the mark of a control input and the output number."""
+    name = tensor.removeprefix("^")
+    head, colon, tail = name.rpartition(":")
+    return head if colon and tail.isdigit() else name
+
+
+def _originals(name: str, suffix: re.Pattern[str]) -> Iterator[str]:
+    """Yield what ``name`` may be a copy of, a copy of a copy last."""
+    while match := suffix.search(name):
+        name = name[: match.start()]
+        yield name
 
 
 def _task_label(device: str) -> str:

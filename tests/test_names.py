@@ -93,6 +93,15 @@ def test_a_tensor_leads_to_its_producer(tensor, known, producer):
     assert names.producer_of(tensor, known) == producer
 
 
+@given(
+    st.from_regex(r"\^?[ab](/ctrl)?(/_[12]){0,3}(:[01])?", fullmatch=True),
+    st.sets(st.sampled_from(["a", "b", "a/_1", "a/ctrl", "a/_1/_2", "b/ctrl/_1"])),
+)
+def test_a_tensor_has_no_other_producer_than_the_possible_ones(tensor, known):
+    """Whatever ops there are, the op that is found was among the candidates."""
+    assert names.producer_of(tensor, known) in set(names.possible_producers(tensor))
+
+
 def test_a_gradient_name_has_every_reading_longest_first():
     """A second-order name can be read as the gradient of two ops."""
     readings = list(names.gradient_boundaries("gradients/train/gradients/mm_grad/Mul"))

@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import IO
 
 import msgspec
 import polars as pl
@@ -33,6 +34,9 @@ __all__ = ["LARGE_OPS", "judge_here", "judge_run"]
 LARGE_OPS = 50_000
 #: Who looks at a window goes first.
 _NICE = 10
+#: How many ops are sent at a time: all of them once more would be the most that the
+#: server ever needs for a run.
+_SLICE = 1 << 15
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[1].split('\\n'); "
@@ -67,6 +71,14 @@ class _Answer(msgspec.Struct):
 
 
 _ANSWER = msgspec.msgpack.Decoder(_Answer)
+#: What comes of a run, or of an answer, that cannot be sent or read.
+_UNSENT = (
+    OSError,
+    OverflowError,
+    ValueError,
+    msgspec.MsgspecError,
+    pl.exceptions.PolarsError,
+)
 
 
 def judge_run(run: Run) -> Analysis:
@@ -89,8 +101,7 @@ def judge_here() -> None:
     """
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    size = int.from_bytes(sys.stdin.buffer.read(8), "little")
-    run = unpack_run(sys.stdin.buffer.read(size), source="")
+    run = _received_run(sys.stdin.buffer)
 
     def end_with_input() -> None:
         sys.stdin.buffer.read(1)
@@ -104,29 +115,56 @@ def judge_here() -> None:
 
 def _judged_apart(run: Run) -> Analysis | None:
     """Return the analysis; None when the process did not give one."""
-    try:
-        packed = pack_run(run)
-    except (ValueError, OverflowError, pl.exceptions.PolarsError):
-        return None
-    with subprocess.Popen(  # noqa: S603 - this very Python, with our own program
+    # That the process has ended may show only when the pipe to it is closed.
+    with contextlib.suppress(*_UNSENT), _started() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                _send_run(run, process.stdin)
+            return _unpacked(process.stdout.read(), run)
+        finally:
+            process.kill()
+    return None
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - this very Python, with our own program
         [sys.executable, "-c", _PROGRAM, "\n".join(sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "POLARS_MAX_THREADS": "1"},
-    ) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(len(packed).to_bytes(8, "little"))
-                process.stdin.write(packed)
-                process.stdin.flush()
-            return _unpacked(process.stdout.read(), run)
-        except (OSError, msgspec.MsgspecError, pl.exceptions.PolarsError):
-            return None
-        finally:
-            process.kill()
+    )
+
+
+def _send_run(run: Run, stream: IO[bytes]) -> None:
+    """Send ``run`` for :func:`_received_run`: its ops after all else."""
+    ops = run.trace.ops
+    _send(pack_run(_with_ops(run, ops.clear())), stream)
+    for some in ops.iter_slices(_SLICE):
+        _send(_table_bytes(some), stream)
+    _send(b"", stream)
+    stream.flush()
+
+
+def _received_run(stream: IO[bytes]) -> Run:
+    run = unpack_run(_received(stream), source="")
+    tables = map(_table, iter(lambda: _received(stream), b""))
+    return _with_ops(run, pl.concat(tables))
+
+
+def _with_ops(run: Run, ops: pl.DataFrame) -> Run:
+    return dataclasses.replace(run, trace=dataclasses.replace(run.trace, ops=ops))
+
+
+def _send(data: bytes, stream: IO[bytes]) -> None:
+    stream.write(len(data).to_bytes(8, "little"))
+    stream.write(data)
+
+
+def _received(stream: IO[bytes]) -> bytes:
+    return stream.read(int.from_bytes(stream.read(8), "little"))
 
 
 def _packed(analysis: Analysis, run: Run) -> bytes:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-__all__ = ["ANYWHERE", "Request", "request_of"]
+from placement_viz import names
+
+__all__ = ["ANYWHERE", "Request", "preference", "request_of"]
+
+_TYPE_ORDER = {"TPU": 0, "GPU": 1}
 
 
 class Request(NamedTuple):
@@ -65,6 +69,12 @@ def request_of(device: str) -> Request:
     if not device:
         return ANYWHERE
     return Request(task, kind or None, None if number == "*" else number or None)
+
+
+def preference(device: str) -> tuple[int, str, int, str, int]:
+    """Return a sort key: the device that the placer prefers comes first."""
+    job, task, kind, number = names.device_order(device)
+    return _TYPE_ORDER.get(kind, 9), job, task, kind, number
 
 
 def _differ(one: str | None, other: str | None) -> bool:

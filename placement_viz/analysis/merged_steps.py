@@ -32,6 +32,8 @@ def put_rows_right(trace: Trace) -> tuple[Trace, Notice | None]:
 
     A trace of one step comes back as it is.
     """
+    if trace.ops["name"].is_unique().all():
+        return trace, None
     counted = _with_repeats(trace)
     if counted["repeat"].max() == 0:
         return trace, None

@@ -24,12 +24,17 @@ Source:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from placement_viz import names
-from placement_viz.analysis.device_requests import ANYWHERE, Request, request_of
+from placement_viz.analysis.device_requests import (
+    ANYWHERE,
+    Request,
+    preference,
+    request_of,
+)
 
 __all__ = ["FUNCTION_CALLS", "PlacerNode", "place"]
 
@@ -51,7 +56,6 @@ FUNCTION_CALLS = frozenset(
 )
 # Their insides are placed on their own, so a handle that goes in binds nothing here.
 _HANDLES_PASS = FUNCTION_CALLS | {"IdentityN"}
-_TYPE_ORDER = {"TPU": 0, "GPU": 1}
 
 
 class PlacerNode(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +89,7 @@ def place(nodes: Sequence[PlacerNode], devices: Iterable[str]) -> dict[str, str]
         nodes: The graph in the order of creation.
         devices: Full canonical names of the session's devices; at least one.
     """
-    return _Placer(_in_order(nodes), sorted(devices, key=_preference)).run()
+    return _Placer(_in_order(nodes), sorted(devices, key=preference)).run()
 
 
 def _in_order(nodes: Sequence[PlacerNode]) -> Sequence[PlacerNode]:
@@ -128,57 +132,56 @@ def _in_order(nodes: Sequence[PlacerNode]) -> Sequence[PlacerNode]:
 
 
 class _Placer:
+    """The placer of one graph; nodes and groups go by their position in it."""
+
     def __init__(self, nodes: Sequence[PlacerNode], devices: list[str]) -> None:
-        self._nodes = {node.name: node for node in nodes}
+        self._nodes = nodes = list({node.name: node for node in nodes}.values())
         self._devices = devices
-        self._parent = {name: name for name in self._nodes}
+        self._parent = list(range(len(self._nodes)))
+        self._rank = [0] * len(self._nodes)
         self._matching: dict[tuple[str, frozenset[str] | None], list[str]] = {}
-        self._kinds = {n.name: n.kinds for n in nodes if n.kinds is not None}
-        self._rank = dict.fromkeys(self._nodes, 0)
+        self._kinds = {at: n.kinds for at, n in enumerate(nodes) if n.kinds is not None}
         # Groups that ask for nothing, which most nodes do, have no entry.
-        self._request: dict[str, Request] = {}
-        self._owner: dict[str, Request] = {}
-        for node in self._nodes.values():
+        self._request: dict[int, Request] = {}
+        self._owner: dict[int, Request] = {}
+        for position, node in enumerate(self._nodes):
             if node.device:
-                self._request[node.name] = request_of(node.device)
+                self._request[position] = request_of(node.device)
                 if not node.inputs and 0 in node.handles:
-                    self._owner[node.name] = request_of(node.device)
+                    self._owner[position] = request_of(node.device)
 
     def run(self) -> dict[str, str]:
         self._join_handles()
         self._join_groups()
-        fixed: dict[str, str] = {}  # group to device
+        fixed: dict[int, str] = {}  # group to device
         assigned: dict[str, str] = {}
         waiting = []
-        for node in self._nodes.values():
+        for position, node in enumerate(self._nodes):
             if not node.inputs and 0 not in node.handles:
-                waiting.append(node)
+                waiting.append(position)
                 continue
             preferred = None
             if node.op in _METADATA and node.inputs:
                 preferred = assigned.get(node.inputs[0][0])
-            self._assign(node, preferred, fixed, assigned)
-        consumers = self._consumers_of({node.name for node in waiting})
-        for node in waiting:
-            where = {assigned.get(each) for each in consumers.get(node.name, ())}
+            assigned[node.name] = self._assign(position, preferred, fixed)
+        takers = self._devices_of_takers(waiting, assigned)
+        for position in waiting:
+            name = self._nodes[position].name
+            where = takers[name]
             preferred = where.pop() if len(where) == 1 else None
-            self._assign(node, preferred, fixed, assigned)
+            assigned[name] = self._assign(position, preferred, fixed)
         return assigned
 
     def _assign(
-        self,
-        node: PlacerNode,
-        preferred: str | None,
-        fixed: dict[str, str],
-        assigned: dict[str, str],
-    ) -> None:
-        root = self._root(node.name)
+        self, position: int, preferred: str | None, fixed: dict[int, str]
+    ) -> str:
+        root = self._root(position)
         if root not in fixed:
             allowed = self._allowed(root)
             fixed[root] = preferred if preferred in allowed else allowed[0]
-        assigned[node.name] = fixed[root]
+        return fixed[root]
 
-    def _allowed(self, root: str) -> list[str]:
+    def _allowed(self, root: int) -> list[str]:
         """Return the devices that satisfy a group, best first; never none.
 
         Soft placement drops the request before it drops the need of a kernel.
@@ -199,13 +202,14 @@ class _Placer:
         return self._matching[key]
 
     def _join_handles(self) -> None:
-        makers = {n.name: n.handles for n in self._nodes.values() if n.handles}
-        for node in self._nodes.values() if makers else ():
+        makers = {n.name: at for at, n in enumerate(self._nodes) if n.handles}
+        for position, node in enumerate(self._nodes) if makers else ():
             if node.op in _HANDLES_PASS:
                 continue
             for producer, slot in node.inputs:
-                if producer in makers and slot in makers[producer]:
-                    source, target = self._root(producer), self._root(node.name)
+                maker = makers.get(producer)
+                if maker is not None and slot in self._nodes[maker].handles:
+                    source, target = self._root(maker), self._root(position)
                     wanted = self._request.get(source, ANYWHERE)
                     if self._request.get(target, ANYWHERE).clashes_with(wanted):
                         owner = self._owner.get(target, ANYWHERE)
@@ -213,20 +217,24 @@ class _Placer:
                     self._union(source, target)
 
     def _join_groups(self) -> None:
-        bound = {group for node in self._nodes.values() for group in node.groups}
-        first: dict[str, str] = {}
-        for node in self._nodes.values():
-            groups = sorted(node.groups) if node.groups else []
+        bound = {group for node in self._nodes for group in node.groups}
+        first: dict[str, int] = {}
+        for position, node in enumerate(self._nodes):
+            groups = node.groups
+            if len(groups) > 1:
+                groups = tuple(sorted(groups))
             # A node whose name no other one is bound to needs no group of its own.
-            for group in (*groups, node.name) if node.name in bound else groups:
-                other = first.setdefault(group, node.name)
-                if other is node.name:
+            if node.name in bound:
+                groups += (node.name,)
+            for group in groups:
+                other = first.setdefault(group, position)
+                if other == position:
                     continue
-                mine, theirs = self._root(node.name), self._root(other)
+                mine, theirs = self._root(position), self._root(other)
                 if self._may_join(mine, theirs):
                     self._union(mine, theirs)
 
-    def _may_join(self, one: str, other: str) -> bool:
+    def _may_join(self, one: int, other: int) -> bool:
         """Return whether two groups can share a device; else a request is ignored.
 
         Two resources keep their devices, and nothing leaves its task.
@@ -240,7 +248,7 @@ class _Placer:
             or request.is_in_another_task(other_request)
         )
 
-    def _union(self, one: str, other: str) -> None:
+    def _union(self, one: int, other: int) -> None:
         if one == other or (self._kinds and not self._join_kinds(one, other)):
             return
         if self._rank[one] < self._rank[other]:
@@ -256,7 +264,7 @@ class _Placer:
             request = request.merged(self._request.get(other, ANYWHERE))
             self._request[one] = request.obeying(self._owner.get(one, ANYWHERE))
 
-    def _join_kinds(self, one: str, other: str) -> bool:
+    def _join_kinds(self, one: int, other: int) -> bool:
         """Note for both groups where they can go together; False if nowhere."""
         mine, theirs = self._kinds.get(one), self._kinds.get(other)
         if mine is None or theirs is None:
@@ -269,25 +277,22 @@ class _Placer:
             self._kinds[one] = self._kinds[other] = both
         return True
 
-    def _root(self, name: str) -> str:
-        root = self._parent[name]
-        if root == name:
-            return name
-        while self._parent[root] != root:
-            root = self._parent[root]
-        while self._parent[name] != root:
-            self._parent[name], name = root, self._parent[name]
+    def _root(self, position: int) -> int:
+        parent = self._parent
+        root = parent[position]
+        while parent[root] != root:
+            root = parent[root]
+        while parent[position] != root:
+            parent[position], position = root, parent[position]
         return root
 
-    def _consumers_of(self, names: Container[str]) -> Mapping[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for node in self._nodes.values():
+    def _devices_of_takers(
+        self, givers: Iterable[int], assigned: Mapping[str, str]
+    ) -> Mapping[str, set[str]]:
+        """Return each node of ``givers``, by name, to where what takes from it is."""
+        found: dict[str, set[str]] = {self._nodes[each].name: set() for each in givers}
+        for node in self._nodes:
             for producer, _ in node.inputs:
-                if producer in names:
-                    found.setdefault(producer, set()).add(node.name)
+                if producer in found:
+                    found[producer].add(assigned[node.name])
         return found
-
-
-def _preference(device: str) -> tuple[int, str, int, str, int]:
-    job, task, kind, number = names.device_order(device)
-    return _TYPE_ORDER.get(kind, 9), job, task, kind, number

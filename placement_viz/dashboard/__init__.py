@@ -23,6 +23,7 @@ import waitress
 from placement_viz.dashboard import layout
 from placement_viz.dashboard.callbacks import add_callbacks
 from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.memory import limit_leftovers
 from placement_viz.dashboard.packing import pack_scripts
 from placement_viz.dashboard.parts import say
 from placement_viz.dashboard.sessions import protect_server, session_id
@@ -57,6 +58,7 @@ def create_app(
         cache: Whether what is read of large files may be stored in the cache folder of
             who runs the server, as :func:`~placement_viz.load_run` does.
     """
+    limit_leftovers()
     catalog = Catalog(samples, runs, cache=cache)
     server = flask.Flask("placement_viz")
     server.config["MAX_CONTENT_LENGTH"] = _MAX_REQUEST_BYTES

@@ -15,9 +15,9 @@ from placement_viz.dashboard.counters import BusyDevices
 from placement_viz.dashboard.step_lines import StepLines
 from placement_viz.dashboard.windows import CLASS_TYPE, Levels, build_levels
 from placement_viz.errors import UnknownNameError
-from placement_viz.figures import OpClass, classify_ops, place_rows
+from placement_viz.figures import OpClass, op_classes, place_rows
 from placement_viz.model import RowKind
-from placement_viz.names import producer_of
+from placement_viz.names import possible_producers, producer_of
 from placement_viz.units import format_count
 
 __all__ = ["DrawnOp", "Picture"]
@@ -93,13 +93,12 @@ class Picture:
             how="left",
             maintain_order="left",
         )
-        classes = classify_ops(self._run, self._colocation)
         return ops.select(
             "name", "op_type", "device", "row_kind", "start_us", "duration_us"
         ).with_columns(
             op=pl.int_range(pl.len(), dtype=pl.Int32),
             line=lines["line"].cast(pl.Int32),
-            op_class=classes["op_class"].cast(CLASS_TYPE),
+            op_class=op_classes(self._run, self._colocation).cast(CLASS_TYPE),
         )
 
     def levels(self, hidden: Iterable[str] = ()) -> Levels:
@@ -199,8 +198,9 @@ class Picture:
         """
         this = self.op(op)
         tensors = self._run.trace.ops["inputs"][op]
+        known = self._known_of(tensors)
         makers = self.ops.filter(
-            pl.col("name").is_in({producer_of(each, self._names) for each in tensors})
+            pl.col("name").is_in({producer_of(each, known) for each in tensors})
             & (pl.col("row_kind") == RowKind.EXECUTOR)
             & (pl.col("start_us") <= this.start_us)
             & (pl.col("op") != op)
@@ -216,19 +216,19 @@ class Picture:
         turns = self._executions(this.name)
         starts = self.ops["start_us"].gather(turns).to_numpy()
         numbers = turns.to_list()
+        text = pl.element().str
+        mentions_it = text.starts_with(this.name) | text.starts_with(f"^{this.name}")
+        # Few do, and the inputs of all ops would be the most that a run ever takes.
         mentions = (
-            self._run.trace.ops.lazy()
+            self._run.trace.ops.select("start_us", "inputs")
             .with_row_index("op")
-            .select("op", "start_us", "inputs")
+            .filter(pl.col("inputs").list.eval(mentions_it).list.any())
             .explode("inputs")
-            .filter(
-                pl.col("inputs").str.strip_chars_start("^").str.starts_with(this.name)
-            )
-            .collect()
         )
+        known = self._known_of(mentions["inputs"].unique())
         found: dict[int, None] = {}
         for other, start_us, tensor in mentions.iter_rows():
-            if producer_of(tensor, self._names) == this.name:
+            if producer_of(tensor, known) == this.name:
                 last = int(starts.searchsorted(start_us, side="right")) - 1
                 last -= last >= 0 and numbers[last] == other
                 if last >= 0 and numbers[last] == this.op:
@@ -279,15 +279,16 @@ class Picture:
         """Return how many devices are busy at a time."""
         # A GPU is busy while a kernel or a copy runs, and not only while it is started.
         rows = {*self._run.trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
-        ran = self.ops.filter(pl.col("row_kind").is_in(list(rows)))
         groups = dict(self._lines.select("line", "group").iter_rows())
         group = pl.col("line").replace_strict(groups, return_dtype=pl.Int32)
-        return BusyDevices(ran.select("start_us", "duration_us", device=group))
+        ran = self.ops.select("row_kind", "start_us", "duration_us", device=group)
+        return BusyDevices(ran.filter(pl.col("row_kind").is_in(list(rows))))
 
-    @functools.cached_property
-    def _names(self) -> frozenset[str]:
-        """Return the names of all ops, for those that end like a copy's."""
-        return frozenset(self.ops["name"].unique())
+    def _known_of(self, tensors: Iterable[str]) -> frozenset[str]:
+        """Return the names of ops that may have made one of ``tensors``."""
+        names = {name for each in tensors for name in possible_producers(each)}
+        is_there = self.ops["name"].is_in(list(names))
+        return frozenset(self.ops["name"].filter(is_there))
 
     @functools.cached_property
     def _misplaced(self) -> pl.Series:

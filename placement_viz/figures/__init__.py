@@ -8,7 +8,7 @@ from placement_viz.figures.config import GRAPH_CONFIG
 from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.icicle import icicle_figure
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, Mark, OpClass
-from placement_viz.figures.marks import classify_ops, count_classes
+from placement_viz.figures.marks import count_classes, op_classes
 from placement_viz.figures.memory import memory_figure
 from placement_viz.figures.rows import place_rows
 from placement_viz.figures.timeline import (
@@ -27,11 +27,11 @@ __all__ = [
     "Mark",
     "OpClass",
     "View",
-    "classify_ops",
     "comparison_frame",
     "count_classes",
     "icicle_figure",
     "memory_figure",
+    "op_classes",
     "place_rows",
     "timeline_caption",
     "timeline_figure",

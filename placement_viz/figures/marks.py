@@ -12,44 +12,34 @@ from placement_viz.model import RowKind, Run
 from placement_viz.names import short_device
 from placement_viz.units import format_us
 
-__all__ = ["classify_ops", "count_classes", "escape_markup", "marks_table"]
+__all__ = ["count_classes", "escape_markup", "marks_table", "op_classes"]
 
 # A name is cut in the middle: its scope and its last part say most.
 _NAME_HEAD, _NAME_TAIL = 54, 32
 _TYPE_CHARS = 40
 
 
-def classify_ops(run: Run, colocation: Colocation) -> pl.DataFrame:
-    """Return ``run.trace.ops`` with ``op``, ``op_class`` and the verdict's columns.
-
-    Args:
-        run: What ran.
-        colocation: Its judged gradient ops.
-
-    Returns:
-        One row an op, in the order of the trace, with its position in ``op``, an
-        :class:`OpClass` in ``op_class``, and ``expected_device``, ``evidence``,
-        ``forward_op`` (null for what is no gradient op).
-    """
-    judged = colocation.gradients.select(
-        "op", "verdict", "expected_device", "evidence", "forward_op"
-    )
+def op_classes(run: Run, colocation: Colocation) -> pl.Series:
+    """Return the :class:`OpClass` of each op, in the order of the trace."""
     op_class = (
         pl.when(pl.col("row_kind") != RowKind.EXECUTOR)
         .then(pl.lit(OpClass.TRACER.value))
         .otherwise(pl.col("verdict").fill_null(OpClass.FORWARD.value))
     )
+    judged = colocation.gradients.select("op", "verdict")
+    # No other columns: a join copies all that it is given.
     return (
-        run.trace.ops.drop("inputs")
+        run.trace.ops.select("row_kind")
         .with_row_index("op")
         .join(judged, on="op", how="left", maintain_order="left")
-        .with_columns(op_class=op_class)
+        .select(op_class=op_class)
+        .to_series()
     )
 
 
 def count_classes(run: Run, colocation: Colocation) -> dict[OpClass, int]:
     """Return how many ops of each class ran, in the order of :class:`OpClass`."""
-    counts = dict(classify_ops(run, colocation)["op_class"].value_counts().iter_rows())
+    counts = dict(op_classes(run, colocation).value_counts().iter_rows())
     return {op_class: counts.get(op_class.value, 0) for op_class in OpClass}
 
 
@@ -73,7 +63,7 @@ def marks_table(
         ``op``, ``op_class``, ``y``, ``start_us``, ``duration_us``, ``n_ops``, and
         ``hover``, markup in which names are escaped; one row a mark.
     """
-    ops = classify_ops(run, colocation)
+    ops = _classified(run, colocation)
     placed = ops.join(
         rows.lines.select("device", "row", "lane", "y"),
         on=["device", "row", "lane"],
@@ -143,4 +133,27 @@ def _shorten(name: pl.Expr) -> pl.Expr:
         pl.when(name.str.len_chars() > _NAME_HEAD + _NAME_TAIL + 1)
         .then(cut)
         .otherwise(name)
+    )
+
+
+def _classified(run: Run, colocation: Colocation) -> pl.DataFrame:
+    """Return ``run.trace.ops`` with ``op``, ``op_class`` and the verdict's columns.
+
+    Args:
+        run: What ran.
+        colocation: Its judged gradient ops.
+
+    Returns:
+        One row an op, in the order of the trace, with its position in ``op``, an
+        :class:`OpClass` in ``op_class``, and ``expected_device``, ``evidence``,
+        ``forward_op`` (null for what is no gradient op).
+    """
+    judged = colocation.gradients.select(
+        "op", "verdict", "expected_device", "evidence", "forward_op"
+    )
+    return (
+        run.trace.ops.drop("inputs")
+        .with_row_index("op")
+        .join(judged, on="op", how="left", maintain_order="left")
+        .with_columns(op_class=op_classes(run, colocation))
     )

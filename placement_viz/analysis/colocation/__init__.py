@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import operator
 from collections.abc import Iterator, Mapping
 
 import polars as pl
@@ -180,7 +181,7 @@ def _gradient_table(run: Run, judged: dict[tuple[str, str], Judgement]) -> pl.Da
         {
             "name": [name for name, _ in judged],
             "device": [device for _, device in judged],
-            **{f: [getattr(j, f) for j in judged.values()] for f in fields},
+            **{f: list(map(operator.attrgetter(f), judged.values())) for f in fields},
         },
         schema={
             "name": pl.String,
@@ -208,10 +209,10 @@ def _find_soft_placements(homes: Homes) -> list[Notice]:
     """Return a notice when ops ran elsewhere than the program asked."""
     facts = homes.facts
     moved = [
-        (name, device)
-        for name, (device, *_) in facts.ran_on.items()
+        (name, ran_on[0])
+        for name, ran_on in facts.ran_on.items()
         if (node := facts.nodes.get(name)) and node.device
-        if not names.device_matches(names.canonical_device(node.device), device)
+        if not names.device_matches(names.canonical_device(node.device), ran_on[0])
         # What takes a resource must be where that is, whatever it asks for.
         and homes.resource_device(name) is None
     ]

@@ -59,12 +59,18 @@ class Facts:
 
         Names that nothing is known of are left in.
         """
-        known = _Known(self.ran_on, self.nodes)
+        ran_on, nodes = self.ran_on, self.nodes
+        known = _Known(ran_on, nodes)
         return {
             name: tuple(
-                names.producer_of(tensor, known)
-                for tensor in tensors
-                if not tensor.startswith("^")
+                [
+                    # Nearly always the name as it stands.
+                    tensor
+                    if ":" not in tensor and (tensor in ran_on or tensor in nodes)
+                    else names.producer_of(tensor, known)
+                    for tensor in tensors
+                    if tensor[:1] != "^"
+                ]
             )
             for name, tensors in self.tensors.items()
         }
@@ -134,25 +140,18 @@ def gather_facts(run: Run) -> Facts:
     # By name where starts are equal, so that the order in the file means nothing.
     executed = run.trace.executed.sort("start_us", "name")
     nodes = run.graph.nodes if run.graph else {}
-    ran_on: dict[str, set[str]] = {}
-    op_type: dict[str, str] = {}
-    inputs: dict[str, Sequence[str]] = {}
-    columns = (executed[c].to_list() for c in ("name", "device", "op_type", "inputs"))
-    for name, device, kind, tensors in zip(*columns, strict=True):
-        ran_on.setdefault(name, set()).add(device)
-        op_type[name] = kind
-        # A node that ran on several devices (a copied constant) or several times (a
-        # loop) has the same inputs each time, so the last one stands for all.
-        inputs[name] = tensors
+    called = executed["name"].to_list()
+    ran_on = _devices_of_each(called, executed["device"].to_list())
+    # A node that ran on several devices (a copied constant) or several times (a loop)
+    # is of one type and has the same inputs each time, so the last stands for all.
+    op_type = dict(zip(called, executed["op_type"].to_list(), strict=True))
+    inputs: dict[str, Sequence[str]] = dict(
+        zip(called, executed["inputs"].to_list(), strict=True)
+    )
     merged = _merged(inputs, nodes, _Known(ran_on, nodes))
     inputs |= {name: node.inputs for name, node in nodes.items()}
     return Facts(
-        ran_on={
-            name: tuple(sorted(devices, key=names.device_order))
-            if len(devices) > 1
-            else tuple(devices)
-            for name, devices in ran_on.items()
-        },
+        ran_on=ran_on,
         op_type=op_type,
         tensors=inputs,
         nodes=nodes,
@@ -163,6 +162,23 @@ def gather_facts(run: Run) -> Facts:
         source_of=_sources(run),
         inner_forward=run.section.inner_forward if run.section else {},
     )
+
+
+def _devices_of_each(
+    called: Sequence[str], devices: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return node to the devices it ran on, sorted, in the order of first use."""
+    # Nearly all ran on one, and then all of a device share a tuple.
+    alone = {device: (device,) for device in set(devices)}
+    ran_on: dict[str, tuple[str, ...]] = {}
+    several: dict[str, set[str]] = {}
+    for name, device in zip(called, devices, strict=True):
+        found = ran_on.setdefault(name, alone[device])
+        if found[0] != device:
+            several.setdefault(name, set(found)).add(device)
+    for name, found_on in several.items():
+        ran_on[name] = tuple(sorted(found_on, key=names.device_order))
+    return ran_on
 
 
 class _Known:

@@ -6,16 +6,13 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from placement_viz import names
+from placement_viz.analysis.colocation.around import devices_around
 from placement_viz.analysis.colocation.entanglement import find_entangled
 from placement_viz.analysis.colocation.facts import Facts
 from placement_viz.analysis.colocation.inference import Inference
 from placement_viz.analysis.colocation.loop_homes import find_loop_homes
 from placement_viz.analysis.colocation.pairs import Pair, Rule
-from placement_viz.analysis.colocation.rebuild import (
-    Rebuilt,
-    devices_around,
-    rebuild_colocated,
-)
+from placement_viz.analysis.colocation.rebuild import Rebuilt, rebuild_colocated
 from placement_viz.analysis.colocation.sums import place_sums
 from placement_viz.analysis.placer import FUNCTION_CALLS, place
 
@@ -93,7 +90,7 @@ class Homes:
 
     def is_in_loop_body(self, name: str) -> bool:
         """Return whether ``name`` is in the gradient of a loop or condition."""
-        return any(
+        return self._has_calls and any(
             kind in _LOOPS for kind in map(self.facts.type_of, self._holders(name))
         )
 
@@ -115,10 +112,8 @@ class Homes:
         This is what a prediction by the same rules is to be measured by. A forward
         op that colocation moves counts by where the graph as built has it.
         """
-        n_placed = sum(
-            name in self._colocated and name not in self._pairs
-            for name in self.facts.ran_on
-        )
+        forward_ops = self.facts.ran_on.keys() - self._pairs.keys()
+        n_placed = len(forward_ops & self._colocated.keys())
         n_wrong = len(self._replayed_elsewhere) - len(self.collateral_moves())
         return n_placed, n_placed - n_wrong
 

@@ -10,7 +10,13 @@ __all__ = ["SUM_RULES", "Pair", "Rule"]
 
 
 class Rule(enum.Enum):
-    """How a pair was found: sentence, evidence and confidence, strongest first."""
+    """How a pair was found, strongest first.
+
+    Attributes:
+        sentence: The rule in words.
+        evidence: What it rests on: ``graph``, ``trace``, ``dataflow``.
+        confidence: How sure it is, from 0 to 1.
+    """
 
     RECORDED = ("TensorFlow noted it while building the graph", "graph", 1.0)
     GRAPH_NAME = ("its name holds the forward op, which is in the graph", "graph", 1.0)
@@ -36,21 +42,11 @@ class Rule(enum.Enum):
     )
     NONE = ("nothing tells which forward op it belongs to", None, 0.0)
 
-    @property
-    def sentence(self) -> str:
-        """Return the rule in words."""
-        return str(self.value[0])
-
-    @property
-    def evidence(self) -> str | None:
-        """Return what the rule rests on: ``graph``, ``trace``, ``dataflow``."""
-        evidence: str | None = self.value[1]
-        return evidence
-
-    @property
-    def confidence(self) -> float:
-        """Return how sure the rule is, from 0 to 1."""
-        return float(self.value[2])
+    def __init__(self, sentence: str, evidence: str | None, confidence: float) -> None:
+        """Keep what each rule is made of where it is found at once."""
+        self.sentence = sentence
+        self.evidence = evidence
+        self.confidence = confidence
 
 
 #: How ops are paired that are made for the gradient of an op, sums above all.

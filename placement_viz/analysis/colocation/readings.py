@@ -31,6 +31,8 @@ _MADE_DIRECTLY = re.compile(
 )
 _TREE_SUM = re.compile(r"(?P<scope>.+?)/(?P<forward>.+)_gradient_sum(?:_\d+)?/")
 _TAPE = re.compile(r"(?:(?P<outer>.+)/)?gradient_tape/(?P<rest>.+)")
+#: How what :data:`names.GRADIENT_SCOPE` matches begins.
+_USUAL_NAME = "gradients"
 # MatMul's gradient is MatMul again, ReluGrad is Relu's.
 _GRADIENT_TYPE = re.compile(r"(.+?)(?:Grad(?:V\d)?|Backprop(?:Input|Filter)(?:V\d)?)")
 
@@ -171,12 +173,15 @@ class Reader:
 
     def _innermost_scope(self, name: str) -> str | None:
         """Return the gradient scope that ``name`` lies in; None when in none."""
+        if not self._scopes and _USUAL_NAME not in name:
+            return None
         return next(filter(self._is_scope, names.scopes_of(name)), None)
 
 
 @functools.lru_cache(maxsize=1024)
 def _has_usual_name(scope: str) -> bool:
-    return bool(names.GRADIENT_SCOPE.fullmatch(scope.rpartition("/")[2]))
+    last = scope.rpartition("/")[2]
+    return last.startswith(_USUAL_NAME) and bool(names.GRADIENT_SCOPE.fullmatch(last))
 
 
 def _inlined(scope: str, forward: str) -> Iterator[str]:

@@ -25,11 +25,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from placement_viz import names
+from placement_viz.analysis.colocation.around import devices_around
 from placement_viz.analysis.colocation.pairs import Pair
 from placement_viz.analysis.placer import PlacerNode
 from placement_viz.schema import GraphNode
 
-__all__ = ["Rebuilt", "devices_around", "rebuild_colocated"]
+__all__ = ["Rebuilt", "rebuild_colocated"]
 
 _SUM = re.compile(r"(?:(.*)/)?AddN(?:_\d+)?")
 _LOOPS = frozenset({"While", "StatelessWhile"})
@@ -66,7 +67,7 @@ def rebuild_colocated(
     rebuild = _Rebuild(nodes, pairs, kernels or {})
     for event in _events(list(nodes.values()), pairs):
         rebuild.add(event)
-    return Rebuilt(list(_past_loops(rebuild.made)), rebuild.renamed)
+    return Rebuilt(_past_loops(rebuild.made), rebuild.renamed)
 
 
 def _events(
@@ -76,13 +77,15 @@ def _events(
     device = {node.name: node.device for node in nodes}
     before: list[GraphNode] = []
     for node in nodes:
-        is_sum = node.op == "AddN" and _is_sum_of_gradients(node.name, pairs)
-        parts = _parts_of(node, before, device) if is_sum else []
-        if is_sum and not parts:
-            before.append(node)
-            continue
-        yield from ((each,) for each in before if each not in parts)
-        before = []
+        parts: list[GraphNode] = []
+        if node.op == "AddN" and _is_sum_of_gradients(node.name, pairs):
+            parts = _parts_of(node, before, device)
+            if not parts:
+                before.append(node)
+                continue
+        if before:
+            yield from ((each,) for each in before if each not in parts)
+            before = []
         yield (*parts, node)
     yield from ((each,) for each in before)
 
@@ -205,14 +208,18 @@ class _Rebuild:
         return name, 0
 
     def _make(self, node: GraphNode, device: str, groups: tuple[str, ...]) -> None:
+        inputs = self._sources(node)
+        after: tuple[str, ...] = ()
+        if len(inputs) < len(node.inputs):
+            after = tuple(each[1:] for each in node.inputs if each[:1] == "^")
         made = PlacerNode(
             name=node.name,
             op=node.op,
             device=device,
             groups=groups,
-            inputs=self._sources(node),
+            inputs=inputs,
             handles=frozenset(node.handles) if node.handles else _NO_HANDLES,
-            after=tuple(each[1:] for each in node.inputs if each[:1] == "^"),
+            after=after,
             kinds=self._kernels.get(node.op),
         )
         self._keep(made)
@@ -226,7 +233,7 @@ class _Rebuild:
 
     def _sources(self, node: GraphNode) -> tuple[tuple[str, int], ...]:
         found = [
-            names.producer_and_slot(tensor)
+            names.producer_and_slot(tensor) if ":" in tensor else (tensor, 0)
             for tensor in node.inputs
             if tensor[:1] != "^"
         ]
@@ -253,29 +260,15 @@ class _Rebuild:
         return "" if device == self._around.get(pair.scope) else device
 
 
-def devices_around(
-    nodes: Mapping[str, GraphNode], pairs: Mapping[str, Pair]
-) -> dict[str, str]:
-    """Return gradient scope to the ``tf.device`` around the call that made it.
-
-    It is what most of the gradient ops that nothing else binds ask for.
-    """
-    found: dict[str, collections.Counter[str]] = {}
-    for name, pair in pairs.items():
-        node = nodes.get(name)
-        if node is not None and not node.colocate:
-            device = names.canonical_device(node.device)
-            found.setdefault(pair.scope, collections.Counter())[device] += 1
-    return {scope: votes.most_common(1)[0][0] for scope, votes in found.items()}
-
-
-def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
-    """Yield the nodes with handles that pass through a loop taken from before it.
+def _past_loops(nodes: list[PlacerNode]) -> list[PlacerNode]:
+    """Return the nodes with handles that pass through a loop taken from before it.
 
     TensorFlow takes a loop apart before it places anything, and a handle that goes
     in comes out again.
     """
     loops = {node.name: node for node in nodes if node.op in _LOOPS}
+    if not loops:
+        return nodes
     made = {node.name: node for node in nodes}
 
     def before(source: tuple[str, int]) -> tuple[str, int]:
@@ -291,8 +284,9 @@ def _past_loops(nodes: Sequence[PlacerNode]) -> Iterator[PlacerNode]:
         # A plain value that comes out of a loop was computed in it.
         return origin if maker is not None and origin[1] in maker.handles else source
 
-    for node in nodes:
-        if node.op in _LOOPS or not loops:
-            yield node
-        else:
-            yield msgspec.structs.replace(node, inputs=tuple(map(before, node.inputs)))
+    return [
+        node
+        if node.op in _LOOPS
+        else msgspec.structs.replace(node, inputs=tuple(map(before, node.inputs)))
+        for node in nodes
+    ]
