@@ -13,9 +13,10 @@ __all__ = ["TensorSizes"]
 #: Columns of :attr:`TensorSizes.table`. A name is kept as its hash, for there may be a
 #: million of them, each of which an op of the trace has already.
 _SCHEMA = pl.Schema({"key": pl.UInt64, "slot": pl.Int32, "n_bytes": pl.Int64})
-# The text of a TensorDescription, without its quotes.
-_SIZE = r"\brequested_bytes: (\d{1,18})\b"
-_SLOT = r":(\d{1,9})$"
+# In the text of a TensorDescription. Neither has ``\d`` or ``\b``, which stand for all
+# digits and words there are and take more memory than the sizes of a large trace.
+_SIZE = r"requested_bytes: ([0-9]+)"
+_SLOT = r":([0-9]+)$"
 
 
 class TensorSizes:
@@ -45,12 +46,12 @@ class TensorSizes:
         )
         name = pl.col("name")
         sized = snapshots.with_columns(
-            n_bytes=pl.col("told").str.extract(_SIZE).cast(pl.Int64)
+            n_bytes=pl.col("told").str.extract(_SIZE).cast(pl.Int64, strict=False)
         ).drop_nulls(["name", "n_bytes"])
         self._tables.append(
             sized.select(
                 key=name.str.replace(_SLOT, "").hash(),
-                slot=name.str.extract(_SLOT).cast(pl.Int32).fill_null(0),
+                slot=name.str.extract(_SLOT).cast(pl.Int32, strict=False).fill_null(0),
                 n_bytes="n_bytes",
             )
         )
@@ -70,11 +71,18 @@ class TensorSizes:
         sizes = self.table
         if sizes.is_empty():
             return TENSORS_SCHEMA.to_frame()
-        # Names are many and long: only those that are wanted are taken, in the end.
-        keys = names.hash().alias("key").to_frame().with_row_index("op")
-        first = keys.join(sizes.select("key").unique(), on="key", how="semi").unique(
+        # Numbers, for a table of all names would be the most memory that reading takes.
+        keys = names.hash()
+        wanted = keys.is_in(sizes["key"].implode()).arg_true()
+        first = pl.DataFrame({"key": keys.gather(wanted), "op": wanted}).unique(
             "key", keep="first", maintain_order=True
         )
-        largest = sizes.group_by("key", "slot").agg(pl.col("n_bytes").max())
-        found = first.join(largest, on="key", how="inner").sort("op", "slot")
-        return found.select(names.gather(found["op"]).alias("name"), "slot", "n_bytes")
+        largest = (
+            sizes.join(first, on="key", how="inner")
+            .group_by("op", "slot")
+            .agg(pl.col("n_bytes").max())
+            .sort("op", "slot")
+        )
+        return largest.select(
+            names.gather(largest["op"]).alias("name"), "slot", "n_bytes"
+        )
