@@ -25,7 +25,6 @@ def snapshot(name, n_bytes=None):
         "ts": 1,
         "id": 7,
         "args": args,
-        **fields,
     }
 
 
