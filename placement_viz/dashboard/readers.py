@@ -14,7 +14,7 @@ from placement_viz.dashboard.progress import Clock, Meter
 from placement_viz.dashboard.upload import Phase, Upload
 from placement_viz.errors import PlacementVizError
 from placement_viz.model import Run
-from placement_viz.parser import load_named
+from placement_viz.parser import load_named, read_ahead
 
 __all__ = ["Readers"]
 
@@ -46,14 +46,32 @@ class Readers:
         self._lock = lock
         self._clock = clock
         self._queue: collections.deque[Upload] = collections.deque()
+        self._sent: list[Upload] = []
         self._n_threads = 0
+
+    def begin(self, upload: Upload) -> None:
+        """Read ``upload`` while it is sent, if one more may be read.
+
+        Call it with the lock held, when the beginning is there.
+        """
+        if self._n_threads + len(self._sent) < _MOST:
+            upload.ahead = read_ahead(upload.path, upload.size)
+            if upload.ahead is not None:
+                self._sent.append(upload)
 
     def add(self, upload: Upload) -> None:
         """Read ``upload`` when it is its turn; call it with the lock held."""
         upload.phase = Phase.WAITING
         self._queue.append(upload)
+        if upload in self._sent:
+            self._sent.remove(upload)
         if self._n_threads < _MOST:
             self._n_threads += 1
+            if self._n_threads + len(self._sent) > _MOST:
+                # What is there goes before what is still on its way.
+                other = max(self._sent, key=lambda each: each.size - each.sent)
+                self._sent.remove(other)
+                other.stop_ahead()
             # A daemon, as no one waits for a reading when the server ends.
             threading.Thread(target=self._read_all, daemon=True).start()
 
@@ -61,6 +79,8 @@ class Readers:
         """Take ``upload`` out of the queue; call it with the lock held."""
         with contextlib.suppress(ValueError):
             self._queue.remove(upload)
+        if upload in self._sent:
+            self._sent.remove(upload)
 
     def _read_all(self) -> None:
         while True:
@@ -70,7 +90,8 @@ class Readers:
                     return
                 upload = self._queue.popleft()
                 upload.phase = Phase.READING
-                upload.meter = Meter(upload.size, self._clock)
+                done = upload.ahead.done if upload.ahead is not None else 0
+                upload.meter = Meter(upload.size, self._clock, done=done)
             self._read(upload)
 
     def _read(self, upload: Upload) -> None:
@@ -104,6 +125,7 @@ class Readers:
             source=upload.name,
             on_progress=tell,
             limit_bytes=self._catalog.limits.unpacked_bytes,
+            ahead=upload.ahead,
         )
         label = self._catalog.add(upload.name, survey_run(run), upload.session)
         try:

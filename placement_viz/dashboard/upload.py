@@ -13,6 +13,7 @@ from typing import Any
 from placement_viz.dashboard.catalog import Limits
 from placement_viz.dashboard.progress import Clock, Meter
 from placement_viz.errors import PlacementVizError
+from placement_viz.parser import Ahead
 from placement_viz.units import format_bytes
 
 __all__ = [
@@ -85,6 +86,7 @@ class Upload:
         is_cancelled: Whether nobody wants it any more.
         label: What its run is called, once it is one.
         error: Why it is none, if so.
+        ahead: Who reads it while it is sent, if anybody.
     """
 
     key: str
@@ -100,12 +102,20 @@ class Upload:
     is_cancelled: bool = False
     label: str | None = None
     error: str | None = None
+    ahead: Ahead | None = None
 
     def remove_file(self) -> None:
-        """Remove its file, if it is there."""
+        """Remove its file, if it is there, and let nobody read it ahead."""
+        self.stop_ahead()
         # Some systems keep a file that is open; then who has it open removes it.
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
+
+    def stop_ahead(self) -> None:
+        """Let nobody read it before it is there."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None:
+            ahead.close()
 
 
 def new_upload(name: str, size: int, session: str, clock: Clock) -> Upload:

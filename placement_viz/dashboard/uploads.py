@@ -156,8 +156,12 @@ class Uploads:
         if upload.is_cancelled:
             upload.remove_file()
             return
+        if sent and not upload.sent:
+            self._readers.begin(upload)
         upload.sent = sent
         upload.meter.reach(sent)
+        if upload.ahead is not None:
+            upload.ahead.reach(sent)
         if sent == upload.size:
             self._readers.add(upload)
 
