@@ -8,8 +8,9 @@
   const LEAST_SLICE_BYTES = 256 * 1024;
   const MOST_SLICE_BYTES = 8 * 1024 * 1024;
   const POLL_MS = 300;
-  const SHORT_POLL_MS = 40;
-  const SHORT_POLLS = 30;
+  const LEAST_POLL_MS = 40;
+  // Who has waited for long can wait a little longer.
+  const POLL_SHARE = 0.05;
   // A run that opens sooner needs no line about it.
   const SOON_MS = 400;
   const TIMEOUT_MS = 60 * 1000;
@@ -291,7 +292,8 @@
 
     // Returns the label of the run, once it is open.
     async follow(state) {
-      for (let polls = 0; ; ) {
+      const begun = performance.now();
+      for (;;) {
         // Said by its error, and not as one more phase.
         if (state.phase === "failed") throw new Failed(state.error);
         this.line.show(state);
@@ -301,9 +303,8 @@
           setProps("opened", { data: [state.label] });
         }
         if (state.phase === "done") return state.label;
-        // What is read in a second should not wait for the next question.
-        await wait(polls < SHORT_POLLS ? SHORT_POLL_MS : POLL_MS);
-        polls += 1;
+        const pause = POLL_SHARE * (performance.now() - begun);
+        await wait(Math.max(LEAST_POLL_MS, Math.min(pause, POLL_MS)));
         state = await persist(this, () => ask("GET", this.path, undefined, this));
       }
     }
