@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -176,24 +177,43 @@ def test_closing_leaves_nothing(server, held):
     assert not folder.exists()
 
 
-def test_a_server_that_is_stopped_leaves_nothing(tmp_path):
-    """What was half sent goes with the server, also when it is asked to stop."""
+@contextlib.contextmanager
+def serving(folder):
+    """Run a server as a process that has ``folder`` for its files.
+
+    Yields:
+        The process, and a connection to it.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = subprocess.Popen(
         [sys.executable, "-m", "placement_viz", "serve", "--port", str(port)],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
     )
-    with process:
-        process.stdout.readline()
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        headers = {"Cookie": f"{COOKIE}={MINE}", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    with process, contextlib.closing(connection):
+        try:
+            process.stdout.readline()
+            yield process, connection
+        finally:
+            process.terminate()
+
+
+def asked(connection, method, path, body, kind="application/json"):
+    """Return the answer to one request of a browser."""
+    headers = {"Cookie": f"{COOKIE}={MINE}", "Content-Type": kind}
+    connection.request(method, path, body, headers | HERE)
+    return json.load(connection.getresponse())
+
+
+def test_a_server_that_is_stopped_leaves_nothing(tmp_path):
+    """What was half sent goes with the server, also when it is asked to stop."""
+    with serving(tmp_path) as (process, connection):
         body = json.dumps({"name": "a.json", "size": 10})
-        connection.request("POST", "/_uploads", body, headers | HERE)
-        assert connection.getresponse().status == 201
+        assert asked(connection, "POST", "/_uploads", body)["sent"] == 0
         connection.close()
         assert len(list(tmp_path.iterdir())) == 1
 
@@ -201,6 +221,27 @@ def test_a_server_that_is_stopped_leaves_nothing(tmp_path):
 
         assert process.wait(SECONDS) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slice_may_come_in_small_pieces(tmp_path):
+    """The server waits for large ones in a body, and for any in what follows it."""
+    data = ONE + b" " * 600_000
+    pieces = [data[start : start + 2**14] for start in range(0, len(data), 2**14)]
+    with serving(tmp_path) as (_, connection):
+        body = json.dumps({"name": "a.json", "size": 2 * len(data)})
+        key = asked(connection, "POST", "/_uploads", body)["id"]
+        for n_sent in (1, 2):
+            path = f"/_uploads/{key}?offset={(n_sent - 1) * len(data)}"
+            kind = "application/octet-stream"
+            headers = {
+                "Cookie": f"{COOKIE}={MINE}",
+                "Content-Type": kind,
+                "Content-Length": str(len(data)),
+            }
+            connection.request("PUT", path, iter(pieces), headers | HERE)
+
+            assert json.load(connection.getresponse())["sent"] == n_sent * len(data)
+            assert asked(connection, "GET", f"/_uploads/{key}", None)["id"] == key
 
 
 def test_the_app_works_below_a_prefix(started):
