@@ -8,10 +8,13 @@ written to the disk twice. With this, half of the time of sending is left to oth
 from __future__ import annotations
 
 import contextlib
+import io
 import socket
 from typing import Any
 
+from waitress.buffers import BytesIOBasedBuffer
 from waitress.channel import HTTPChannel
+from waitress.receiver import FixedStreamReceiver
 from waitress.server import BaseWSGIServer
 
 from placement_viz.dashboard.upload import SLICE_BYTES
@@ -20,12 +23,49 @@ __all__ = ["OPTIONS", "receive_in_large_pieces"]
 
 #: As much is received at a time.
 _PIECE_BYTES = 2**18
-#: What waitress is to be started with. A slice as the page sends it is kept in memory.
-OPTIONS = {
-    "max_request_body_size": SLICE_BYTES,
-    "recv_bytes": _PIECE_BYTES,
-    "inbuf_overflow": SLICE_BYTES // 2 + 1,
-}
+#: A slice as the page sends it is kept in memory; more is written to the disk.
+_KEPT_BYTES = SLICE_BYTES // 2
+#: What waitress is to be started with.
+OPTIONS = {"max_request_body_size": SLICE_BYTES, "recv_bytes": _PIECE_BYTES}
+
+
+class _Body(BytesIOBasedBuffer):  # type: ignore[misc]
+    """A body in memory.
+
+    By itself it would grow by an eighth at a time; two that grow side by side are then
+    copied again and again.
+    """
+
+    file: io.BytesIO
+    remain = 0
+    _room_bytes = 0
+
+    @classmethod
+    def of(cls, begun: Any) -> _Body:
+        """Return a body that has begun in a buffer of another kind, or of this."""
+        if isinstance(begun, _Body):
+            return begun
+        body = cls()
+        body.append(begun.get())
+        begun.close()
+        return body
+
+    def append(self, piece: bytes) -> None:
+        """Add what came, and have room for as much as is there already."""
+        needed = self.remain + len(piece)
+        if needed > self._room_bytes:
+            self._room_bytes = max(2 * self._room_bytes, needed)
+            self.file.seek(self._room_bytes - 1)
+            self.file.write(b"\0")
+        self.file.seek(self.remain)
+        self.file.write(piece)
+        self.file.seek(0)
+        self.remain = needed
+
+    def getfile(self) -> io.BytesIO:
+        """Return the body, without the room that nothing came for."""
+        self.file.truncate(self.remain)
+        return self.file
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
@@ -40,9 +80,13 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
             ``SO_RCVLOWAT`` in ``socket(7)``; ``select`` heeds it since Linux 2.6.28.
         """
         was_of_use = bool(super().received(data))
-        # Only a body of a known length says what is still to come.
         body = self.request.body_rcv if self.request is not None else None
-        least = max(1, min(getattr(body, "remain", 1), _PIECE_BYTES))
+        least = 1
+        # Only a body of a known length says what is still to come.
+        if isinstance(body, FixedStreamReceiver):
+            least = max(1, min(body.remain, _PIECE_BYTES))
+            if len(body.buf) + body.remain <= _KEPT_BYTES:
+                body.buf = _Body.of(body.buf)
         if least != self._least_bytes:
             with contextlib.suppress(OSError):
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)

@@ -81,8 +81,9 @@ class Upload:
         meter: How far the present phase has come.
         touched_s: When something last happened, by the clock.
         phase: What happens to it.
-        sent: How many bytes are here.
-        is_busy: Whether a slice is being written.
+        sent: How many bytes are here, from the first on.
+        later: Where slices begin and end that are here before one that precedes them.
+        writing: Where slices begin that are being written.
         is_cancelled: Whether nobody wants it any more.
         label: What its run is called, once it is one.
         error: Why it is none, if so.
@@ -98,11 +99,19 @@ class Upload:
     touched_s: float
     phase: Phase = Phase.SENDING
     sent: int = 0
-    is_busy: bool = False
+    later: dict[int, int] = dataclasses.field(default_factory=dict)
+    writing: set[int] = dataclasses.field(default_factory=set)
     is_cancelled: bool = False
     label: str | None = None
     error: str | None = None
     ahead: Ahead | None = None
+
+    def take(self, begin: int, end: int) -> None:
+        """Note that a slice is here, and with it maybe those that follow it."""
+        self.later[begin] = end
+        for each in sorted(self.later):
+            if each <= self.sent:
+                self.sent = max(self.sent, self.later.pop(each))
 
     def remove_file(self) -> None:
         """Remove its file, if it is there, and let nobody read it ahead."""
@@ -190,7 +199,7 @@ def check_room(upload: Upload, others: Iterable[Upload], limits: Limits) -> None
 
 
 def check_slice(upload: Upload, offset: int, n_bytes: int) -> None:
-    """Check that a slice is the one that comes next.
+    """Check that a slice is the one that comes next, or the one after it.
 
     Raises:
         RefusedError: It is another, or there is none to come.
@@ -201,8 +210,10 @@ def check_slice(upload: Upload, offset: int, n_bytes: int) -> None:
             f"found {n_bytes:,} bytes; send less at a time"
         )
         raise RefusedError(message, 413 if n_bytes > 0 else 400)
-    if upload.phase is not Phase.SENDING or upload.is_busy or offset != upload.sent:
-        found = "that one is being written" if upload.is_busy else f"{offset:,}"
+    is_near = upload.sent <= offset <= upload.sent + SLICE_BYTES
+    is_written = offset in upload.writing
+    if upload.phase is not Phase.SENDING or is_written or not is_near:
+        found = "that one is being written" if is_written else f"{offset:,}"
         message = (
             f"{upload.name}: expected a slice from byte {upload.sent:,}, found "
             f"{found}; ask for the state of the upload"

@@ -74,7 +74,7 @@ def test_a_slice_at_the_wrong_place_is_refused(server):
     key = server.begin("timeline.json", len(ONE)).json["id"]
     assert server.put(key, 0, ONE[:100]).json["sent"] == 100
 
-    for offset in (0, 99, 101, -1, "x"):
+    for offset in (0, 99, 101 + SLICE_BYTES, -1, "x"):
         answer = server.put(key, offset, ONE[100:])
         assert answer.status_code == 409
         assert "from byte 100" in answer.json["error"]
@@ -93,6 +93,37 @@ def test_a_slice_that_breaks_off_does_not_count(server):
 
     assert upload.sent == 0
     server.uploads.write(upload, 0, len(ONE), [ONE])
+    server.until(upload.key, "done")
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (1, 0, 1, 2), (2, 1, 0)])
+def test_slices_may_overtake_one_another(server, order):
+    """Two are sent at a time; only what is here without a gap is called sent."""
+    key = server.begin("timeline.json", len(ONE)).json["id"]
+    step = -(-len(ONE) // 3)
+    here = set()
+    for number in order:
+        begin = number * step
+        answer = server.put(key, begin, ONE[begin : begin + step])
+        here |= {number} if answer.status_code == 200 else set()
+        n_first = next(n for n in range(4) if n not in here)
+
+        assert server.state(key)["sent"] == min(n_first * step, len(ONE))
+
+    server.until(key, "done")
+    assert server.catalog.load("timeline.json", MINE).run.trace.ops.height == 4
+
+
+def test_a_slice_is_not_written_twice_at_once(server):
+    """Who sends a slice again, while it is still being written, is told so."""
+    upload = server.uploads.create("t.json", len(ONE), MINE)
+
+    def pieces():
+        assert "is being written" in server.put(upload.key, 0, ONE).json["error"]
+        yield ONE
+
+    server.uploads.write(upload, 0, len(ONE), pieces())
+
     server.until(upload.key, "done")
 
 
@@ -240,7 +271,8 @@ def test_a_slice_may_come_in_small_pieces(tmp_path):
             }
             connection.request("PUT", path, iter(pieces), headers | HERE)
 
-            assert json.load(connection.getresponse())["sent"] == n_sent * len(data)
+            answer = json.load(connection.getresponse())
+            assert answer.get("sent") == n_sent * len(data), answer
             assert asked(connection, "GET", f"/_uploads/{key}", None)["id"] == key
 
 
