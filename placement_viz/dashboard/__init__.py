@@ -2,8 +2,8 @@
 
 ``catalog`` holds the runs a person can open and ``sessions`` tells the persons apart;
 ``layout``, ``parts``, ``panels`` and ``tables`` make the page; ``callbacks`` connects
-it, with one module for each view. Files come in by ``upload_routes`` and become runs
-in ``uploads``.
+it, with one module for each view. Files come in by ``upload_routes``, as
+``receiving`` takes them from the network, and become runs in ``uploads``.
 """
 
 from __future__ import annotations

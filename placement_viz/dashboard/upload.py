@@ -30,6 +30,8 @@ __all__ = [
 #: The largest slice; the page sends half of it at a time.
 SLICE_BYTES = 16 * 2**20
 
+#: How many slices may be here before one that precedes them; the page has one such.
+_MOST_LATER = 4
 _KEY_BYTES = 32
 _NAME_LENGTH = 200
 
@@ -210,7 +212,10 @@ def check_slice(upload: Upload, offset: int, n_bytes: int) -> None:
             f"found {n_bytes:,} bytes; send less at a time"
         )
         raise RefusedError(message, 413 if n_bytes > 0 else 400)
-    is_near = upload.sent <= offset <= upload.sent + SLICE_BYTES
+    is_near = offset == upload.sent or (
+        upload.sent < offset <= upload.sent + SLICE_BYTES
+        and len(upload.later) < _MOST_LATER
+    )
     is_written = offset in upload.writing
     if upload.phase is not Phase.SENDING or is_written or not is_near:
         found = "that one is being written" if is_written else f"{offset:,}"

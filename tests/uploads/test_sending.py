@@ -114,6 +114,17 @@ def test_slices_may_overtake_one_another(server, order):
     assert server.catalog.load("timeline.json", MINE).run.trace.ops.height == 4
 
 
+def test_few_slices_may_overtake_one_another(server):
+    """What is remembered of slices that came too early is bounded."""
+    key = server.begin("timeline.json", len(ONE)).json["id"]
+
+    answers = [server.put(key, offset, b"x").status_code for offset in range(1, 8)]
+
+    assert answers == [200] * 4 + [409] * 3
+    assert server.put(key, 0, ONE).status_code == 200
+    server.until(key, "done")
+
+
 def test_a_slice_is_not_written_twice_at_once(server):
     """Who sends a slice again, while it is still being written, is told so."""
     upload = server.uploads.create("t.json", len(ONE), MINE)
