@@ -21,6 +21,8 @@ __all__ = ["Readers"]
 _LOG = logging.getLogger(__name__)
 #: How many read at once: each keeps a core busy and needs some hundred MB.
 _MOST = 2
+#: What is here sooner is read faster when it is here: a process takes time to start.
+_LEAST_LEFT_S = 1.0
 
 
 class _CancelledError(Exception):
@@ -50,11 +52,14 @@ class Readers:
         self._n_threads = 0
 
     def begin(self, upload: Upload) -> None:
-        """Read ``upload`` while it is sent, if one more may be read.
+        """Read ``upload`` while it is sent, if that is of use and one more may be read.
 
-        Call it with the lock held, when the beginning is there.
+        Call it with the lock held, when some of it is there.
         """
-        if self._n_threads + len(self._sent) < _MOST:
+        is_long = (upload.meter.seconds_left or 0) >= _LEAST_LEFT_S
+        has_room = self._n_threads + len(self._sent) < _MOST
+        if is_long and has_room and not upload.is_ahead_tried:
+            upload.is_ahead_tried = True
             upload.ahead = read_ahead(upload.path, upload.size)
             if upload.ahead is not None:
                 self._sent.append(upload)

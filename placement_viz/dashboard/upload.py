@@ -90,6 +90,7 @@ class Upload:
         label: What its run is called, once it is one.
         error: Why it is none, if so.
         ahead: Who reads it while it is sent, if anybody.
+        is_ahead_tried: Whether somebody was asked to.
     """
 
     key: str
@@ -107,6 +108,7 @@ class Upload:
     label: str | None = None
     error: str | None = None
     ahead: Ahead | None = None
+    is_ahead_tried: bool = False
 
     def take(self, begin: int, end: int) -> None:
         """Note that a slice is here, and with it maybe those that follow it."""

@@ -158,11 +158,9 @@ class Uploads:
             return
         if not n_bytes or upload.phase is not Phase.SENDING:
             return
-        is_first = not upload.sent
         upload.take(offset, offset + n_bytes)
         upload.meter.reach(upload.sent)
-        if is_first and upload.sent:
-            self._readers.begin(upload)
+        self._readers.begin(upload)
         if upload.ahead is not None:
             upload.ahead.reach(upload.sent)
         if upload.sent == upload.size:
