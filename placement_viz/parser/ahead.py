@@ -30,8 +30,8 @@ from placement_viz.parser.stream import EventStream, IrregularError
 
 __all__ = ["Ahead", "Sent", "read_ahead"]
 
-#: A smaller file is read before another process has started.
-_LEAST_BYTES = 48 << 20
+#: A smaller file may be here before another process has started, and is soon read.
+_LEAST_BYTES = 192 << 20
 #: A file of any other kind shows that sooner.
 _HEAD_BYTES = 1 << 10
 
