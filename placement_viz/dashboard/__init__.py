@@ -2,8 +2,8 @@
 
 ``catalog`` holds the runs a person can open and ``sessions`` tells the persons apart;
 ``layout``, ``parts``, ``panels`` and ``tables`` make the page; ``callbacks`` connects
-it, with one module for each view. Files come in by ``upload_routes`` and become runs
-in ``uploads``.
+it, with one module for each view. Files come in by ``upload_routes``, as
+``receiving`` takes them from the network, and become runs in ``uploads``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import dash
 import flask
@@ -26,6 +27,7 @@ from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.memory import limit_leftovers
 from placement_viz.dashboard.packing import pack_scripts
 from placement_viz.dashboard.parts import say
+from placement_viz.dashboard.receiving import OPTIONS, receive_in_large_pieces
 from placement_viz.dashboard.sessions import protect_server, session_id
 from placement_viz.dashboard.timeline_routes import add_timeline_routes
 from placement_viz.dashboard.upload import SLICE_BYTES
@@ -36,10 +38,6 @@ from placement_viz.errors import PlacementVizError
 __all__ = ["comparison_address", "create_app", "serve"]
 
 _LOG = logging.getLogger(__name__)
-#: Nothing larger than a slice of a file is sent.
-_MAX_REQUEST_BYTES = SLICE_BYTES
-#: By default a slice would be received in a thousand pieces.
-_RECEIVE_BYTES = 2**18
 _THREADS = 16
 
 
@@ -61,7 +59,8 @@ def create_app(
     limit_leftovers()
     catalog = Catalog(samples, runs, cache=cache)
     server = flask.Flask("placement_viz")
-    server.config["MAX_CONTENT_LENGTH"] = _MAX_REQUEST_BYTES
+    # Nothing larger than a slice of a file is sent.
+    server.config["MAX_CONTENT_LENGTH"] = SLICE_BYTES
     server.extensions[__name__] = catalog
     app = dash.Dash(
         __name__,
@@ -130,20 +129,22 @@ def serve(
         PlacementVizError: The address cannot be listened on.
     """
     shown = f"[{host}]" if ":" in host else host
+    sockets: dict[int, Any] = {}
     try:
         listening = waitress.create_server(
             app.server,
             host=host,
             port=port,
             threads=_THREADS,
-            max_request_body_size=_MAX_REQUEST_BYTES,
-            recv_bytes=_RECEIVE_BYTES,
             ident=None,
+            map=sockets,
+            **OPTIONS,
         )
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         message = f"{shown}:{port}: expected an address to listen on, found: {reason}"
         raise PlacementVizError(message) from error
+    receive_in_large_pieces(sockets)
     address = f"http://{shown}:{port}/"
     print(f"placement_viz is at {address}", flush=True)  # noqa: T201 - who starts a server wants to know where it is
     catalog = app.server.extensions[__name__]

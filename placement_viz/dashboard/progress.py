@@ -25,17 +25,20 @@ class Meter:
         total: Of how many.
     """
 
-    def __init__(self, total: int, clock: Clock = time.monotonic) -> None:
-        """Begin at nothing, now.
+    def __init__(
+        self, total: int, clock: Clock = time.monotonic, *, done: int = 0
+    ) -> None:
+        """Begin now.
 
         Args:
             total: How many bytes there are.
             clock: Gives the time in seconds.
+            done: How many of them are done already.
         """
-        self.done = 0
+        self.done = done
         self.total = total
         self._clock = clock
-        self._marks = collections.deque([(clock(), 0)])
+        self._marks = collections.deque([(clock(), done)])
 
     def reach(self, done: int, total: int | None = None) -> None:
         """Note that ``done`` bytes are done, and of how many if that is news."""

@@ -14,13 +14,15 @@ from placement_viz.dashboard.progress import Clock, Meter
 from placement_viz.dashboard.upload import Phase, Upload
 from placement_viz.errors import PlacementVizError
 from placement_viz.model import Run
-from placement_viz.parser import load_named
+from placement_viz.parser import load_named, read_ahead
 
 __all__ = ["Readers"]
 
 _LOG = logging.getLogger(__name__)
 #: How many read at once: each keeps a core busy and needs some hundred MB.
 _MOST = 2
+#: What is here sooner is read faster when it is here: a process takes time to start.
+_LEAST_LEFT_S = 1.0
 
 
 class _CancelledError(Exception):
@@ -46,14 +48,35 @@ class Readers:
         self._lock = lock
         self._clock = clock
         self._queue: collections.deque[Upload] = collections.deque()
+        self._sent: list[Upload] = []
         self._n_threads = 0
+
+    def begin(self, upload: Upload) -> None:
+        """Read ``upload`` while it is sent, if that is of use and one more may be read.
+
+        Call it with the lock held, when some of it is there.
+        """
+        is_long = (upload.meter.seconds_left or 0) >= _LEAST_LEFT_S
+        has_room = self._n_threads + len(self._sent) < _MOST
+        if is_long and has_room and not upload.is_ahead_tried:
+            upload.is_ahead_tried = True
+            upload.ahead = read_ahead(upload.path, upload.size)
+            if upload.ahead is not None:
+                self._sent.append(upload)
 
     def add(self, upload: Upload) -> None:
         """Read ``upload`` when it is its turn; call it with the lock held."""
         upload.phase = Phase.WAITING
         self._queue.append(upload)
+        if upload in self._sent:
+            self._sent.remove(upload)
         if self._n_threads < _MOST:
             self._n_threads += 1
+            if self._n_threads + len(self._sent) > _MOST:
+                # What is there goes before what is still on its way.
+                other = max(self._sent, key=lambda each: each.size - each.sent)
+                self._sent.remove(other)
+                other.stop_ahead()
             # A daemon, as no one waits for a reading when the server ends.
             threading.Thread(target=self._read_all, daemon=True).start()
 
@@ -61,6 +84,8 @@ class Readers:
         """Take ``upload`` out of the queue; call it with the lock held."""
         with contextlib.suppress(ValueError):
             self._queue.remove(upload)
+        if upload in self._sent:
+            self._sent.remove(upload)
 
     def _read_all(self) -> None:
         while True:
@@ -70,7 +95,8 @@ class Readers:
                     return
                 upload = self._queue.popleft()
                 upload.phase = Phase.READING
-                upload.meter = Meter(upload.size, self._clock)
+                done = upload.ahead.done if upload.ahead is not None else 0
+                upload.meter = Meter(upload.size, self._clock, done=done)
             self._read(upload)
 
     def _read(self, upload: Upload) -> None:
@@ -104,6 +130,7 @@ class Readers:
             source=upload.name,
             on_progress=tell,
             limit_bytes=self._catalog.limits.unpacked_bytes,
+            ahead=upload.ahead,
         )
         label = self._catalog.add(upload.name, survey_run(run), upload.session)
         try:

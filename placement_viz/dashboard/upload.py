@@ -13,6 +13,7 @@ from typing import Any
 from placement_viz.dashboard.catalog import Limits
 from placement_viz.dashboard.progress import Clock, Meter
 from placement_viz.errors import PlacementVizError
+from placement_viz.parser import Ahead
 from placement_viz.units import format_bytes
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
 #: The largest slice; the page sends half of it at a time.
 SLICE_BYTES = 16 * 2**20
 
+#: How many slices may be here before one that precedes them; the page has one such.
+_MOST_LATER = 4
 _KEY_BYTES = 32
 _NAME_LENGTH = 200
 
@@ -80,11 +83,14 @@ class Upload:
         meter: How far the present phase has come.
         touched_s: When something last happened, by the clock.
         phase: What happens to it.
-        sent: How many bytes are here.
-        is_busy: Whether a slice is being written.
+        sent: How many bytes are here, from the first on.
+        later: Where slices begin and end that are here before one that precedes them.
+        writing: Where slices begin that are being written.
         is_cancelled: Whether nobody wants it any more.
         label: What its run is called, once it is one.
         error: Why it is none, if so.
+        ahead: Who reads it while it is sent, if anybody.
+        is_ahead_tried: Whether somebody was asked to.
     """
 
     key: str
@@ -96,16 +102,33 @@ class Upload:
     touched_s: float
     phase: Phase = Phase.SENDING
     sent: int = 0
-    is_busy: bool = False
+    later: dict[int, int] = dataclasses.field(default_factory=dict)
+    writing: set[int] = dataclasses.field(default_factory=set)
     is_cancelled: bool = False
     label: str | None = None
     error: str | None = None
+    ahead: Ahead | None = None
+    is_ahead_tried: bool = False
+
+    def take(self, begin: int, end: int) -> None:
+        """Note that a slice is here, and with it maybe those that follow it."""
+        self.later[begin] = end
+        for each in sorted(self.later):
+            if each <= self.sent:
+                self.sent = max(self.sent, self.later.pop(each))
 
     def remove_file(self) -> None:
-        """Remove its file, if it is there."""
+        """Remove its file, if it is there, and let nobody read it ahead."""
+        self.stop_ahead()
         # Some systems keep a file that is open; then who has it open removes it.
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
+
+    def stop_ahead(self) -> None:
+        """Let nobody read it before it is there."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None:
+            ahead.close()
 
 
 def new_upload(name: str, size: int, session: str, clock: Clock) -> Upload:
@@ -180,7 +203,7 @@ def check_room(upload: Upload, others: Iterable[Upload], limits: Limits) -> None
 
 
 def check_slice(upload: Upload, offset: int, n_bytes: int) -> None:
-    """Check that a slice is the one that comes next.
+    """Check that a slice is the one that comes next, or the one after it.
 
     Raises:
         RefusedError: It is another, or there is none to come.
@@ -191,8 +214,13 @@ def check_slice(upload: Upload, offset: int, n_bytes: int) -> None:
             f"found {n_bytes:,} bytes; send less at a time"
         )
         raise RefusedError(message, 413 if n_bytes > 0 else 400)
-    if upload.phase is not Phase.SENDING or upload.is_busy or offset != upload.sent:
-        found = "that one is being written" if upload.is_busy else f"{offset:,}"
+    is_near = offset == upload.sent or (
+        upload.sent < offset <= upload.sent + SLICE_BYTES
+        and len(upload.later) < _MOST_LATER
+    )
+    is_written = offset in upload.writing
+    if upload.phase is not Phase.SENDING or is_written or not is_near:
+        found = "that one is being written" if is_written else f"{offset:,}"
         message = (
             f"{upload.name}: expected a slice from byte {upload.sent:,}, found "
             f"{found}; ask for the state of the upload"

@@ -3,7 +3,7 @@
 ::
 
     POST   _uploads               {"name": …, "size": …}: begin; its state
-    PUT    _uploads/ID?offset=N   add a slice; the state
+    PUT    _uploads/ID?offset=N   add a slice, the next or the one after it; the state
     GET    _uploads/ID            the state
     DELETE _uploads/ID            cancel
     GET    _reading               what the server reads because this session opened it

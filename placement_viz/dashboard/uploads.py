@@ -107,7 +107,7 @@ class Uploads:
         """
         with self._lock:
             check_slice(upload, offset, n_bytes)
-            upload.is_busy = True
+            upload.writing.add(offset)
         written = 0
         try:
             written = _write(upload, offset, pieces)
@@ -116,7 +116,7 @@ class Uploads:
                 raise _no_disk(upload.name, error) from error
         finally:
             with self._lock:
-                self._settle(upload, offset + n_bytes if written == n_bytes else offset)
+                self._settle(upload, offset, n_bytes if written == n_bytes else 0)
         if upload.is_cancelled:
             raise RefusedError(f"{upload.name}: this upload was cancelled", 404)
         if written != n_bytes:
@@ -137,7 +137,7 @@ class Uploads:
             latest = self._clock() - self._limits.stale_s
             for upload in list(self._uploads.values()):
                 is_still = upload.phase.is_over or upload.phase is Phase.SENDING
-                if is_still and not upload.is_busy and upload.touched_s <= latest:
+                if is_still and not upload.writing and upload.touched_s <= latest:
                     self._drop(upload)
 
     def close(self) -> None:
@@ -149,16 +149,21 @@ class Uploads:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _settle(self, upload: Upload, sent: int) -> None:
+    def _settle(self, upload: Upload, offset: int, n_bytes: int) -> None:
         """Note how much of ``upload`` is here after a slice, or after none."""
-        upload.is_busy = False
+        upload.writing.discard(offset)
         upload.touched_s = self._clock()
         if upload.is_cancelled:
             upload.remove_file()
             return
-        upload.sent = sent
-        upload.meter.reach(sent)
-        if sent == upload.size:
+        if not n_bytes or upload.phase is not Phase.SENDING:
+            return
+        upload.take(offset, offset + n_bytes)
+        upload.meter.reach(upload.sent)
+        self._readers.begin(upload)
+        if upload.ahead is not None:
+            upload.ahead.reach(upload.sent)
+        if upload.sent == upload.size:
             self._readers.add(upload)
 
     def _drop(self, upload: Upload) -> None:

@@ -12,7 +12,8 @@ as an upload. Both give a :class:`~placement_viz.model.Run` or raise one
       timeline   TensorFlow's timeline and our run file; rows: what its labels say
       chrome     what other programs write in Chrome's format, each in its own dialect
       xplane, step_stats, event_file, placement_log
-    folding    events into columns: in parts, by a stream, or at once
+    folding    events into columns: ahead (growing) of the end of a file that is still
+               sent, in parts, by a stream, or at once
     steps      several steps joined, and files taken apart in which they were joined
     graph_files  the graph beside a trace
     cache      what was read before, stored (stored, cache_folder) to be read again
@@ -26,13 +27,14 @@ import pathlib
 from placement_viz.errors import TraceError, TraceFormatError
 from placement_viz.model import Notice, Run
 from placement_viz.parser import files, graph_files
+from placement_viz.parser.ahead import Ahead, Sent, read_ahead
 from placement_viz.parser.cache import Cache, user_cache
 from placement_viz.parser.kinds import read_steps
 from placement_viz.parser.places import OnProgress, Place, find, place_of
 from placement_viz.parser.steps import Step, join_steps
 from placement_viz.units import format_count
 
-__all__ = ["load_named", "load_run", "parse_run"]
+__all__ = ["Ahead", "load_named", "load_run", "parse_run", "read_ahead"]
 
 _PLACED_ONLY = Notice(
     "placed-only",
@@ -84,6 +86,7 @@ def load_named(
     source: str,
     limit_bytes: int = files.LIMIT_BYTES,
     on_progress: OnProgress | None = None,
+    ahead: Ahead | None = None,
 ) -> Run:
     """Return the run in a file whose own name says nothing to a person.
 
@@ -92,14 +95,18 @@ def load_named(
         source: What to call it in messages and results.
         limit_bytes: The most that a file may grow to when it is unpacked.
         on_progress: As in :func:`load_run`.
+        ahead: Who has read the file while it was written, and was told of all of it;
+            the run is the same without.
 
     Raises:
         TraceFormatError: It cannot be read or is of another kind.
         NoOpsError: It is a trace in which no op ran.
     """
-    return _read(
-        find(path, on_progress=on_progress, source=source, limit_bytes=limit_bytes)
-    )
+    place = find(path, on_progress=on_progress, source=source, limit_bytes=limit_bytes)
+    if ahead is not None and not place.is_collection:
+        contents = tuple(Sent.of(content, ahead) for content in place.contents)
+        place = dataclasses.replace(place, contents=contents)
+    return _read(place)
 
 
 def parse_run(data: bytes, *, source: str, limit_bytes: int = files.LIMIT_BYTES) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placement_viz.model import Notice
+from placement_viz.parser.ahead import Sent
 from placement_viz.parser.events import ChromeTrace, parse_events
 from placement_viz.parser.files import Content
 from placement_viz.parser.fold import Fold
@@ -18,7 +19,7 @@ def fold_events(content: Content) -> tuple[Fold, ChromeTrace, tuple[Notice, ...]
     Raises:
         TraceFormatError: It is damaged so that nothing can be read, or no trace.
     """
-    for way in (_in_parts, _piece_by_piece):
+    for way in (_ahead, _in_parts, _piece_by_piece):
         try:
             return way(content)
         except IrregularError:
@@ -27,6 +28,13 @@ def fold_events(content: Content) -> tuple[Fold, ChromeTrace, tuple[Notice, ...]
     chrome = parse_events(content.whole(), source=content.source)
     fold.add(chrome.events)
     return fold, chrome, ()
+
+
+def _ahead(content: Content) -> tuple[Fold, ChromeTrace, tuple[Notice, ...]]:
+    ahead = content.ahead if isinstance(content, Sent) else None
+    if ahead is None or content.n_bytes > content.limit_bytes:
+        raise IrregularError
+    return *ahead.finish(content.on_read), ()
 
 
 def _in_parts(content: Content) -> tuple[Fold, ChromeTrace, tuple[Notice, ...]]:

@@ -31,7 +31,7 @@ from placement_viz.parser.fold import Fold
 from placement_viz.parser.salvage import BOUNDARY
 from placement_viz.parser.stream import EventStream, IrregularError
 
-__all__ = ["fold_in_parts", "n_parts_for"]
+__all__ = ["add_part", "fold_in_parts", "n_parts_for", "write_part"]
 
 #: A smaller file is read before another process has started.
 _LEAST_BYTES = 48 << 20
@@ -137,8 +137,19 @@ def fold_part(path: str, start: str, stop: str) -> None:
         sys.exit(1)
     if stream.has_damage:
         sys.exit(1)
+    write_part(fold, stream.end, sys.stdout.buffer)
+
+
+def write_part(fold: Fold, end: int | None, output: IO[bytes]) -> None:
+    """Write the fold of one part for :func:`add_part`.
+
+    Args:
+        fold: The part, which may have numbers of its own.
+        end: Where in the file the array of events ended, if it did.
+        output: Where to write.
+    """
     state = _State(
-        stream.end,
+        end,
         list(fold.labels.items()),
         fold.n_events,
         fold.exchange,
@@ -151,7 +162,6 @@ def fold_part(path: str, start: str, stop: str) -> None:
         _packed(fold.sizes.table),
     )
     packed = msgspec.msgpack.encode(state)
-    output = sys.stdout.buffer
     output.write(len(packed).to_bytes(8, "little"))
     output.write(packed)
     fold.table.write_ipc_stream(output)
@@ -198,8 +208,18 @@ def _add(fold: Fold, part: _Part) -> int | None:
     if part.process.wait():
         raise IrregularError
     part.output.seek(0)
-    size = int.from_bytes(part.output.read(8), "little")
-    packed = part.output.read(size)
+    return add_part(fold, part.output)
+
+
+def add_part(fold: Fold, part: IO[bytes]) -> int | None:
+    """Add what :func:`write_part` wrote; return where the array of events ended in it.
+
+    Args:
+        fold: The parts before it.
+        part: At its beginning; nothing follows it.
+    """
+    size = int.from_bytes(part.read(8), "little")
+    packed = part.read(size)
     state = _STATE.decode(packed)
     own = fold.numbering
     pids = _renumbered(own.pids, state.pids)
@@ -215,7 +235,7 @@ def _add(fold: Fold, part: _Part) -> int | None:
         "tid": _renumbered(own.tids, state.tids),
         "kind": _renumbered(own.kinds, state.kinds),
     }
-    folded = pl.read_ipc_stream(part.output)
+    folded = pl.read_ipc_stream(part)
     fold.add_table(
         folded.with_columns(
             pl.Series(name, numbers, dtype=pl.Int32).gather(folded[name])

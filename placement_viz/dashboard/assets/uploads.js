@@ -7,9 +7,12 @@
   const FIRST_SLICE_BYTES = 1024 * 1024;
   const LEAST_SLICE_BYTES = 256 * 1024;
   const MOST_SLICE_BYTES = 8 * 1024 * 1024;
+  // One is on its way while the server writes the other.
+  const MOST_SLICES = 2;
   const POLL_MS = 300;
-  const SHORT_POLL_MS = 40;
-  const SHORT_POLLS = 30;
+  const LEAST_POLL_MS = 40;
+  // Who has waited for long can wait a little longer.
+  const POLL_SHARE = 0.05;
   // A run that opens sooner needs no line about it.
   const SOON_MS = 400;
   const TIMEOUT_MS = 60 * 1000;
@@ -157,7 +160,7 @@
   async function ask(method, path, body, upload) {
     const control = new AbortController();
     const timer = window.setTimeout(() => control.abort(), TIMEOUT_MS);
-    if (upload) upload.abort = () => control.abort();
+    if (upload) upload.asked.add(control);
     const type = body instanceof Blob ? "application/octet-stream" : "application/json";
     let response;
     try {
@@ -172,6 +175,7 @@
       throw new Unanswered("The server does not answer; trying again …");
     } finally {
       window.clearTimeout(timer);
+      if (upload) upload.asked.delete(control);
     }
     return fail(response, path);
   }
@@ -215,17 +219,19 @@
     constructor(file) {
       this.file = file;
       this.path = null;
-      this.abort = () => {};
+      this.asked = new Set();
       this.isCancelled = false;
       this.isSent = false;
+      this.bytes = FIRST_SLICE_BYTES;
       this.mostBytes = MOST_SLICE_BYTES;
+      this.slices = []; // promises, in the order of the file
       this.line = new Line(file.name, () => this.cancel());
       this.line.say("Waiting …");
     }
 
     cancel() {
       this.isCancelled = true;
-      this.abort();
+      this.asked.forEach((control) => control.abort());
       this.forget();
       this.line.remove();
       announce("Cancelled: " + this.file.name);
@@ -251,47 +257,73 @@
 
     async send() {
       let state = await this.begin();
-      let bytes = FIRST_SLICE_BYTES;
       while (state.phase === "sending") {
         this.line.show(state);
-        const begun = performance.now();
         try {
-          state = await this.sendSlice(state, bytes);
+          state = await this.sendSlice(state);
         } catch (error) {
-          if (!(error instanceof TooLarge) || bytes <= LEAST_SLICE_BYTES) throw error;
-          this.mostBytes = bytes / 2;
+          if (!(error instanceof TooLarge) || error.isLeast) throw error;
         }
-        // Slices of about a second: few requests, and a line that moves.
-        const tookMs = performance.now() - begun;
-        if (tookMs < 500) bytes *= 2;
-        if (tookMs > 2000) bytes /= 2;
-        bytes = Math.max(LEAST_SLICE_BYTES, Math.min(bytes, this.mostBytes));
       }
       return state;
     }
 
     // Returns the state after one more slice. After a failure the server says what is
     // there, since the answer may have been lost and not the slice.
-    sendSlice(known, bytes) {
+    sendSlice(known) {
       const ahead = { state: known };
       return persist(this, async () => {
         const state = ahead.state || (await ask("GET", this.path, undefined, this));
         ahead.state = null;
         if (state.phase !== "sending") return state;
-        const slice = this.file.slice(state.sent, state.sent + bytes);
-        const path = this.path + "?offset=" + state.sent;
+        this.sendAhead(state.sent);
         try {
-          return await ask("PUT", path, slice, this);
+          return await this.slices.shift();
         } catch (error) {
+          // What follows a slice that is missing is of no use.
+          await Promise.allSettled(this.slices);
+          this.slices = [];
           if (error instanceof Unanswered) await checkReadable(this.file);
           throw error;
         }
       });
     }
 
+    sendAhead(sent) {
+      if (!this.slices.length) this.offset = sent;
+      while (this.slices.length < MOST_SLICES && this.offset < this.file.size) {
+        const end = Math.min(this.offset + this.bytes, this.file.size);
+        const slice = this.put(this.offset, end);
+        slice.catch(() => {}); // whoever waits for it is told
+        this.slices.push(slice);
+        this.offset = end;
+      }
+    }
+
+    async put(offset, end) {
+      const begun = performance.now();
+      const path = this.path + "?offset=" + offset;
+      try {
+        const state = await ask("PUT", path, this.file.slice(offset, end), this);
+        // Slices of about a second: few requests, and a line that moves.
+        const tookMs = performance.now() - begun;
+        if (tookMs < 500) this.bytes *= 2;
+        if (tookMs > 2000) this.bytes /= 2;
+        return state;
+      } catch (error) {
+        error.isLeast = end - offset <= LEAST_SLICE_BYTES;
+        if (error instanceof TooLarge) this.mostBytes = (end - offset) / 2;
+        throw error;
+      } finally {
+        const bytes = Math.floor(Math.min(this.bytes, this.mostBytes));
+        this.bytes = Math.max(LEAST_SLICE_BYTES, bytes);
+      }
+    }
+
     // Returns the label of the run, once it is open.
     async follow(state) {
-      for (let polls = 0; ; ) {
+      const begun = performance.now();
+      for (;;) {
         // Said by its error, and not as one more phase.
         if (state.phase === "failed") throw new Failed(state.error);
         this.line.show(state);
@@ -301,9 +333,8 @@
           setProps("opened", { data: [state.label] });
         }
         if (state.phase === "done") return state.label;
-        // What is read in a second should not wait for the next question.
-        await wait(polls < SHORT_POLLS ? SHORT_POLL_MS : POLL_MS);
-        polls += 1;
+        const pause = POLL_SHARE * (performance.now() - begun);
+        await wait(Math.max(LEAST_POLL_MS, Math.min(pause, POLL_MS)));
         state = await persist(this, () => ask("GET", this.path, undefined, this));
       }
     }
