@@ -23,6 +23,7 @@ __all__ = [
     "op_panel",
     "plain_table",
     "run_facts",
+    "titled_table",
 ]
 
 
@@ -193,3 +194,10 @@ def plain_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> html.Tabl
         ],
         className="plain",
     )
+
+
+def titled_table(
+    title: str, head: Iterable[str], rows: Iterable[Iterable[Any]]
+) -> html.Div:
+    """Return a small table under its title."""
+    return html.Div([html.H4(title), plain_table(head, rows)], className="scroll")

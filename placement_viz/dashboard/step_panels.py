@@ -10,10 +10,8 @@ import polars as pl
 from dash import dcc, html
 
 from placement_viz.analysis import Analysis
-from placement_viz.dashboard import ids
-from placement_viz.dashboard.panels import fact_list, plain_table
+from placement_viz.dashboard.panels import fact_list, plain_table, titled_table
 from placement_viz.dashboard.parts import card, with_code
-from placement_viz.figures import Look, icicle_figure, memory_figure
 from placement_viz.names import short_device
 from placement_viz.reports.step import step_answers
 from placement_viz.units import format_bytes, format_count, format_share, format_us
@@ -21,9 +19,7 @@ from placement_viz.units import format_bytes, format_count, format_share, format
 __all__ = [
     "answers_card",
     "devices_part",
-    "memory_part",
     "path_part",
-    "scopes_card",
     "sentences_list",
     "towers_part",
     "transfers_part",
@@ -35,7 +31,6 @@ _MOST_ROWS = 8
 _LEAST_SHARE = 0.001
 #: Room on both sides of what a link leads to, in parts of it.
 _MARGIN = 0.1
-_GRAPH_CONFIG = {"displaylogo": False, "displayModeBar": False, "plotlyServerURL": ""}
 
 
 def answers_card(analysis: Analysis) -> html.Div:
@@ -174,7 +169,7 @@ def path_part(analysis: Analysis, label: str) -> list[Any]:
         for row in waits.head(_MOST_ROWS).iter_rows(named=True)
     ]
     head = ("Op on the path", "Device", "Waited", "For", "Of", "")
-    return [_titled("Longest waits on the critical path", head, rows)]
+    return [titled_table("Longest waits on the critical path", head, rows)]
 
 
 _REASONS = {
@@ -183,63 +178,6 @@ _REASONS = {
     "queue": "its turn on the device",
     "start": "the start",
 }
-
-
-def memory_part(analysis: Analysis, look: Look) -> list[Any]:
-    """Return a curve of what each device held, and what was alive at the peaks."""
-    memory, devices = analysis.step.memory, analysis.run.trace.devices
-    if memory is None:
-        return []
-    graph = dcc.Graph(
-        id=ids.MEMORY_GRAPH,
-        figure=memory_figure(memory, devices, look),
-        config=_GRAPH_CONFIG,
-        className="step-graph",
-    )
-    rows = [
-        (
-            html.Th(row["name"], scope="row", className="long"),
-            short_device(peak.device, devices),
-            format_bytes(row["n_bytes"]),
-            f"{format_us(row['start_us'])} – {format_us(row['end_us'])}",
-            "misplaced" if row["is_misplaced"] else "",
-        )
-        for peak in memory.peaks
-        for row in peak.alive.head(_MOST_ROWS // 2).iter_rows(named=True)
-    ]
-    head = ("Taken by", "Device", "Size", "Held", "")
-    return [graph, _titled("Alive at the peaks", head, rows)]
-
-
-def scopes_card(analysis: Analysis, look: Look) -> html.Div:
-    """Return the step by name scope; a click leads to the scope's time."""
-    tree, devices = analysis.step.scopes, analysis.run.trace.devices
-    head: list[Any] = [
-        html.H3("By name scope"),
-        html.Span(
-            "Width is time, colour the device, a hatch misplaced gradients. A click "
-            "shows the scope in the timeline.",
-            className="muted",
-        ),
-    ]
-    if tree.scopes.is_empty():
-        return card(head, html.P("No op of this run is proved to be on a device."))
-    left_out = format_count(
-        tree.n_left_out, "smaller scope and op", "smaller scopes and ops"
-    )
-    return card(
-        head,
-        dcc.Graph(
-            id=ids.ICICLE,
-            figure=icicle_figure(tree, devices, look),
-            config=_GRAPH_CONFIG,
-            className="step-graph",
-        ),
-        *(
-            [html.P(f"{left_out} are not drawn.", className="muted")]
-            * bool(tree.n_left_out)
-        ),
-    )
 
 
 def _gaps(analysis: Analysis, label: str) -> Iterator[Any]:
@@ -261,11 +199,7 @@ def _gaps(analysis: Analysis, label: str) -> Iterator[Any]:
         for row in gaps.head(_MOST_ROWS).iter_rows(named=True)
     ]
     head = ("Device", "Idle", "After", "Until", "Which waited for", "")
-    yield _titled("Longest idle gaps", head, rows)
-
-
-def _titled(title: str, head: Iterable[str], rows: Iterable[Iterable[Any]]) -> html.Div:
-    return html.Div([html.H4(title), plain_table(head, rows)], className="scroll")
+    yield titled_table("Longest idle gaps", head, rows)
 
 
 def _name(names: pl.Series, op: int | None, *, is_head: bool = False) -> Any:

@@ -9,7 +9,7 @@ from dash import Input, Output, html
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Analysis
-from placement_viz.dashboard import ids, step_panels
+from placement_viz.dashboard import ids, step_graphs, step_panels
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import card, look_named, say
 from placement_viz.dashboard.run_view import check_news
@@ -37,7 +37,7 @@ def step_parts(analysis: Analysis, label: str, look: Look) -> list[Any]:
         "Towers": step_panels.towers_part(analysis),
         "Updates": step_panels.updates_part(analysis, label),
         "Critical path": step_panels.path_part(analysis, label),
-        "Memory": step_panels.memory_part(analysis, look),
+        "Memory": step_graphs.memory_part(analysis, look),
     }
     return [
         step_panels.answers_card(analysis),
@@ -49,7 +49,7 @@ def step_parts(analysis: Analysis, label: str, look: Look) -> list[Any]:
             )
             for topic in step_topics(analysis)
         ),
-        step_panels.scopes_card(analysis, look),
+        step_graphs.scopes_card(analysis, look),
     ]
 
 
