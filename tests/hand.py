@@ -90,7 +90,7 @@ class Hand(browser.Page):
         """Return the window that is drawn, once the server has answered."""
         return self.until(
             lambda: self.script(
-                f"const v = {view}, s = v.root.dataset, w = v.window;"
+                f"const v = {view}, s = v.graph.dataset, w = v.window;"
                 "return w[0] === Number(s.startUs) && w[1] === Number(s.endUs) && w"
             )
         )

@@ -271,3 +271,47 @@ def test_nothing_moves_by_itself(hand, middle):
 
     assert hand.script("return document.getAnimations().length") == 0
     assert hand.script(f"return {VIEW}.window") != pytest.approx(list(middle), abs=1)
+
+
+def heads(hand, view="timeline"):
+    """Return the names of the devices, from top to bottom."""
+    return hand.script(
+        f"return [...document.querySelectorAll('#{view} .head .device')]"
+        ".map(each => each.textContent)"
+    )
+
+
+def test_a_device_is_moved_and_pinned_by_keys(hand):
+    """The name of a device is a button; what was made of it outlives a reload."""
+    from selenium.webdriver.common.keys import Keys
+
+    hand.show()
+    assert heads(hand) == ["CPU:0", "CPU:1"]
+    tops = hand.script(f"return {VIEW}.tops[0].map(Math.round)")
+
+    hand.script("document.querySelectorAll('#timeline .head .device')[1].focus()")
+    moved = hand.chain().key_down(Keys.SHIFT).send_keys(Keys.ARROW_UP)
+    moved.key_up(Keys.SHIFT).perform()
+
+    hand.until(lambda: heads(hand) == ["CPU:1", "CPU:0"])
+    assert hand.driver.switch_to.active_element.text == "CPU:1"
+    now = hand.script(f"return {VIEW}.tops[0].map(Math.round)")
+    assert now[-1] == tops[0]
+    hand.show()
+    assert heads(hand) == ["CPU:1", "CPU:0"]
+    hand.script("document.querySelectorAll('#timeline .head .device')[1].focus()")
+    hand.driver.switch_to.active_element.send_keys("p")
+    hand.until(lambda: heads(hand) == ["CPU:0", "CPU:1"])
+    assert hand.find("#timeline .head.pinned .device").text == "CPU:0"
+    hand.script("window.sessionStorage.clear()")
+
+
+def test_a_device_is_moved_by_its_button(hand):
+    """Buttons beside the name do the same for the pointer."""
+    hand.show()
+    last = hand.find("#timeline .head:last-child .device")
+    hand.chain().move_to_element(last).perform()
+    hand.find("#timeline .head:last-child .up").click()
+
+    hand.until(lambda: heads(hand) == ["CPU:1", "CPU:0"])
+    hand.script("window.sessionStorage.clear()")

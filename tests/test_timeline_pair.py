@@ -59,3 +59,46 @@ def test_a_part_of_both_runs_is_summed_for_each(hand, towers):
     assert f"After: {ops_of(MENDED).height} ops" in hand.text(
         ".compare .timeline-status"
     )
+
+
+PLACE = "?view=compare&baseline=towers-auto&candidate=towers-colocated"
+
+
+def test_both_runs_are_searched(hand, towers):
+    """What fits is found in the first run, then in the second one."""
+    n_before, n_after = (
+        each.filter(each["op_type"] == "AddN").height
+        for each in (towers, ops_of(MENDED))
+    )
+    hand.open(PLACE)
+    hand.until(lambda: hand.window(OTHER))
+
+    hand.press("/", view=OTHER)
+    hand.driver.switch_to.active_element.send_keys("^addn$\n")
+
+    status = ".compare .timeline-status"
+    hand.until(lambda: hand.script(f"return {OTHER}.found !== null"))
+    assert hand.script(f"return {OTHER}.found.total") == n_before + n_after
+    hand.press("N", view=OTHER)
+    hand.until(lambda: hand.script(f"return {OTHER}.chosen[0].source") == 1)
+    assert hand.text(status)
+
+
+def test_the_map_of_two_runs_leads_anywhere(hand):
+    """A click in the small picture moves both runs."""
+    hand.open(PLACE)
+    hand.until(lambda: hand.window(OTHER))
+    hand.press("www", view=OTHER)
+    hand.until(lambda: hand.script(f"return {OTHER}.isWhole()") is False)
+    first, last = hand.script(f"return {OTHER}.whole")
+    size = hand.find(".compare canvas.map").size
+
+    place = (size["width"] * 0.75, 10, ".compare canvas.map")
+    hand.reach(hand.chain(), *place).click().perform()
+
+    def is_there():
+        start, end = hand.window(OTHER)
+        at = ((start + end) / 2 - first) / (last - first)
+        return abs(at - 0.75) < 0.01
+
+    hand.until(is_there)

@@ -6,12 +6,13 @@ import collections
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard.counters import BusyDevices
+from placement_viz.dashboard.frames import run_frame
 from placement_viz.dashboard.windows import CLASS_TYPE, Levels, build_levels
 from placement_viz.errors import UnknownNameError
 from placement_viz.figures import OpClass, classify_ops, place_rows
@@ -50,7 +51,8 @@ class Picture:
     """Where the ops of a run are drawn, and what can be asked about them.
 
     Attributes:
-        n_lines: How many lines there are.
+        rows: Its lines.
+        frame: What its ops are drawn into.
         devices: Those of the run, for names as short as they can be.
     """
 
@@ -58,11 +60,9 @@ class Picture:
         """Draw the ops of ``analysis``, when they are first asked for."""
         self._run = analysis.run
         self._colocation = analysis.colocation
-        self._lines = (
-            place_rows(analysis.run.trace).lines.sort("y").with_row_index("line")
-        )
+        self.rows = place_rows(analysis.run.trace)
+        self.frame = run_frame(analysis, self.rows)
         self.devices = analysis.run.trace.devices
-        self.n_lines = self._lines.height
         self._levels: collections.OrderedDict[frozenset[str], Levels] = (
             collections.OrderedDict()
         )
@@ -85,7 +85,7 @@ class Picture:
         place = ("device", "row", "lane", "row_kind")
         # Columns of the trace are shared with it; joins would copy them.
         lines = ops.select(place).join(
-            self._lines.select(*place, "line"),
+            self.rows.lines.select(*place, "line"),
             on=place,
             how="left",
             maintain_order="left",
@@ -109,7 +109,7 @@ class Picture:
                 )
                 if key:
                     drawn = drawn.filter(~pl.col("op_class").is_in(sorted(key)))
-                self._levels[key] = build_levels(drawn, self.n_lines)
+                self._levels[key] = build_levels(drawn, self.rows.lines.height)
                 while len(self._levels) > _MOST_LEVELS:
                     self._levels.popitem(last=False)
             self._levels.move_to_end(key)
@@ -235,7 +235,7 @@ class Picture:
     def sums(
         self,
         window_us: tuple[float, float],
-        lines: tuple[int, int],
+        lines: Sequence[int],
         hidden: Iterable[str] = (),
         *,
         is_whole: bool = False,
@@ -244,7 +244,7 @@ class Picture:
 
         Args:
             window_us: First and last moment.
-            lines: First and last line.
+            lines: The lines that are looked at.
             hidden: Classes that are left out.
             is_whole: Only ops that began and ended in it, and not what reaches in.
         """
@@ -253,7 +253,7 @@ class Picture:
         seen = self.ops.filter(
             (first >= window_us[0])
             & (last <= window_us[1])
-            & pl.col("line").is_between(*lines)
+            & pl.col("line").is_in(lines)
             & ~pl.col("op_class").is_in(list(hidden))
         )
 
@@ -277,7 +277,7 @@ class Picture:
         # A GPU is busy while a kernel or a copy runs, and not only while it is started.
         rows = {*self._run.trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
         ran = self.ops.filter(pl.col("row_kind").is_in(list(rows)))
-        groups = dict(self._lines.select("line", "group").iter_rows())
+        groups = dict(self.rows.lines.select("line", "group").iter_rows())
         group = pl.col("line").replace_strict(groups, return_dtype=pl.Int32)
         return BusyDevices(ran.select("start_us", "duration_us", device=group))
 

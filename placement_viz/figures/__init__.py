@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from placement_viz.figures.axes import whole_window
 from placement_viz.figures.bars import View
-from placement_viz.figures.comparison import comparison_frame
 from placement_viz.figures.config import GRAPH_CONFIG
 from placement_viz.figures.detail import MAX_MARKS
 from placement_viz.figures.looks import DARK, LIGHT, MARKS, Look, Mark, OpClass
 from placement_viz.figures.marks import classify_ops, count_classes
-from placement_viz.figures.rows import place_rows
+from placement_viz.figures.rows import RowLabel, Rows, label_rows, place_rows
 from placement_viz.figures.timeline import (
     timeline_caption,
     timeline_figure,
-    timeline_frame,
 )
 
 __all__ = [
@@ -24,12 +23,14 @@ __all__ = [
     "Look",
     "Mark",
     "OpClass",
+    "RowLabel",
+    "Rows",
     "View",
     "classify_ops",
-    "comparison_frame",
     "count_classes",
+    "label_rows",
     "place_rows",
     "timeline_caption",
     "timeline_figure",
-    "timeline_frame",
+    "whole_window",
 ]
