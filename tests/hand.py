@@ -67,11 +67,21 @@ def timeline_files(folder):
             event("after", ts=GAP[1], dur=100_000),
         )
     )
+    tiny = folder / "tiny.json"
+    tiny.write_bytes(
+        timeline(
+            event("before", ts=0, dur=400_000),
+            event("alone", ts=500_000, dur=1),
+            event("after", ts=600_000, dur=200_000),
+            event("between", ts=800_000, dur=1),
+            event("last", ts=800_001, dur=199_999),
+        )
+    )
     crowd = folder / "crowd.json"
     crowd.write_bytes(
         timeline(*(event(f"n{i}", ts=i, dur=1) for i in range(N_CROWDED)))
     )
-    return [TOWERS, MENDED, names, lanes, gap, crowd]
+    return [TOWERS, MENDED, names, lanes, gap, tiny, crowd]
 
 
 class Hand(browser.Page):

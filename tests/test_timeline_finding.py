@@ -300,3 +300,27 @@ def test_a_block_tells_what_is_in_it_and_opens(hand):
     pixel = (before[1] - before[0]) / hand.area()[2]
     assert window[0] - start == pytest.approx(0, abs=3 * pixel)
     assert window[1] - window[0] < (before[1] - before[0]) / 20
+
+
+@pytest.mark.parametrize("by", [-3, 0, 3])
+def test_an_op_of_a_pixel_may_be_missed_by_three(hand, by):
+    """With nothing else under the pointer the nearest op is told."""
+    hand.show("tiny")
+    left, _, middle = hand.place_of(1)
+
+    hand.reach(hand.chain(), left + by, middle, CANVAS).perform()
+
+    hand.until_text(".run .tip", "alone")
+
+
+@pytest.mark.parametrize("by", [-0.5, 1.5])
+def test_an_op_between_two_wide_ones_is_reached(hand, by):
+    """It may be missed by a pixel, and is chosen by a click."""
+    hand.show("tiny")
+    left, *_, middle = hand.place_of(3)
+
+    found = hand.script(f"return {VIEW}.hit({left + by}, {middle})")
+
+    assert found["op"] == 3
+    hand.script(f"{VIEW}.click({left + by}, {middle})")
+    hand.until_chosen(3)
