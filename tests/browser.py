@@ -72,7 +72,6 @@ class Page:
         """Load the page and wait until it can be used."""
         self.driver.get(self.address + query)
         self.until(lambda: self.find("#upload input[type=file]"))
-        self.until(lambda: self.find("#gradient-table .ag-root"))
 
     def find(self, selector):
         """Return the first element of a selector."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from placement_viz.parser import load_run
-from tests import browser
+from tests import browser, hand
 from tests.builders import ROOT, environment
 
 # A machine may be busy; what takes how long is for benchmarks.
@@ -144,3 +144,34 @@ def shared_browser(tmp_path_factory):
     """Return a browser for all tests of a module, which starts in seconds."""
     with _browsers(tmp_path_factory.mktemp("browser")) as start:
         yield start()
+
+
+@pytest.fixture(scope="session")
+def towers():
+    """Return the ops of the run that most tests of hands look at."""
+    return hand.ops_of(hand.TOWERS)
+
+
+@pytest.fixture(scope="session")
+def timelines(serve_app, tmp_path_factory):
+    """Return the address of a server with two real runs and some odd ones."""
+    return serve_app(hand.timeline_files(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture(name="hand")
+def hand_at_a_timeline(shared_browser, timelines):
+    """Return a page whose console must stay clean."""
+    found = hand.Hand(shared_browser, timelines)
+    found.complaints()
+    yield found
+    assert found.complaints() == []
+
+
+@pytest.fixture
+def middle(hand, towers):
+    """Return a window in the middle of the towers, and show it."""
+    span_us = towers.select((towers["start_us"] + towers["duration_us"]).max()).item()
+    window = span_us * 0.4, span_us * 0.6
+    hand.show(query=f"&from={window[0]}&to={window[1]}")
+    hand.until_window(*window)
+    return window

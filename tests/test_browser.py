@@ -22,7 +22,6 @@ MENDED = TRACES / "same_step_colocated.json"
 MARKUP = TRACES / "markup_in_names.json"
 CUT_OFF = TRACES / "cut_off.json"
 
-PLOT = "document.querySelector('#timeline .js-plotly-plot')"
 VIEW = "window.placementTimeline.of('timeline')"
 #: Whether anything is drawn there.
 ANY_DRAWN = """
@@ -453,10 +452,10 @@ def test_a_device_is_folded_to_one_line_and_unfolded(page):
     before = page.script(heights)
     assert len(set(before)) == len(before)
 
-    page.script(f"{VIEW}.click(10, {VIEW}.tops[0][0])")
+    page.find("#timeline .head .device").click()
     page.until(lambda: len(set(page.script(heights))) < len(before))
     page.until_drawn(178)
-    page.script(f"{VIEW}.click(10, {VIEW}.tops[0][0])")
+    page.find("#timeline .head .device").click()
     page.until(lambda: page.script(heights) == before)
 
     page.script("document.querySelector('#timeline').closest('.graph').focus()")
@@ -511,7 +510,7 @@ def test_dark_mode_is_switched_and_remembered(page):
     """The switch changes page and timeline, also after a reload."""
     page.open("?run=one_misplaced_gradient")
     page.until_drawn(4)
-    colour = "return " + PLOT + ".layout.paper_bgcolor"
+    colour = f"return {VIEW}.look.surface"
     assert page.script(colour) == "#ffffff"
 
     page.find("#color-scheme").click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import re
 import subprocess
 import sys
@@ -193,14 +194,14 @@ def test_view_of_a_run_is_filled(path):
     headline, *rest = run_parts(analyze_run(load_run(path)))
 
     assert headline.endswith(".")
-    assert len(rest) == 8
+    assert len(rest) == 7
 
 
 def test_comparison_is_filled():
     """A comparison has a value for each of its places."""
     comparison = compare_runs(load_run(ONE), load_run(MENDED))
 
-    parts = dict(zip(COMPARISON_IDS, comparison_parts(comparison, LIGHT), strict=True))
+    parts = dict(zip(COMPARISON_IDS, comparison_parts(comparison), strict=True))
 
     (row,) = parts["moves-table", "rowData"]
     assert (row["from_device"], row["to_device"]) == ("GPU:0", "GPU:1")
@@ -251,6 +252,55 @@ def test_page_names_no_other_host(client):
     assert all(each.startswith("/") for each in found)
 
 
+def test_the_document_names_what_the_timeline_asks_first(client):
+    """The browser asks before scripts run, and only for a run that is there."""
+    start, shown, zoomed, unknown = (
+        client.get(f"/{query}").get_data(as_text=True)
+        for query in (
+            "?start",
+            "?run=one_misplaced_gradient",
+            "?run=one_misplaced_gradient&from=1&to=2",
+            "?run=nothing",
+        )
+    )
+
+    assert early_questions(start) == early_questions(unknown) == []
+    assert [each.split("?")[0] for each in early_questions(shown)] == [
+        "/_timeline/frame",
+        "/_timeline/window",
+    ]
+    assert early_questions(zoomed) == early_questions(shown)[:1]
+    for question in early_questions(shown):
+        assert client.get(question).status_code == 200
+
+
+def test_a_label_is_text_in_the_document(tmp_path):
+    """A file may have any name."""
+    odd = tmp_path / 'a"><script>.json'
+    odd.write_bytes(ONE.read_bytes())
+
+    page = create_app(runs=[odd]).server.test_client().get("/").get_data(as_text=True)
+
+    assert 'data-run="a&quot;&gt;&lt;script&gt;"' in page
+
+
+def early_questions(page):
+    """Return what the document wants to be fetched at once."""
+    found = re.findall(r'<link rel="preload" as="fetch"[^>]* href="([^"]+)"', page)
+    return [html.unescape(each) for each in found]
+
+
+def test_tables_wait_until_something_is_drawn(client):
+    """The largest script is not among those that the page starts with."""
+    page = client.get("/").get_data(as_text=True)
+
+    (late,) = re.findall(r'<meta name="late-script" content="([^"]+)"', page)
+    assert "ag_grid" in late
+    assert f'src="{late}"' not in page
+    with client.get(late) as script:
+        assert script.status_code == 200
+
+
 def test_layout_is_made_for_the_session(client):
     """The start page offers the samples, damaged ones too, and reads none."""
     layout = client.get("/_dash-layout").get_data(as_text=True)
@@ -269,6 +319,8 @@ def test_style_has_the_colours_of_the_figures():
     for look, part in ((LIGHT, light), (DARK, dark)):
         for op_class in OpClass:
             assert f"--{op_class.value}: {look.fills[op_class]};" in part
+        for name in ("surface", "band", "grid", "text", "muted"):
+            assert f"--{name}: {getattr(look, name)};" in part
 
 
 def test_starting_needs_no_tensorflow():

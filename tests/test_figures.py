@@ -10,23 +10,21 @@ import plotly.graph_objects as go
 import polars as pl
 import pytest
 
-from placement_viz import analyze_run, compare_runs, load_run
+from placement_viz import analyze_run, load_run
 from placement_viz.figures import (
     DARK,
     LIGHT,
     MARKS,
     OpClass,
     View,
-    comparison_frame,
     count_classes,
     timeline_caption,
     timeline_figure,
-    timeline_frame,
 )
 from placement_viz.figures.detail import merge_marks
 from placement_viz.figures.rows import place_rows
 from placement_viz.model import RowKind
-from tests.builders import TRACES, device, op, run, trace
+from tests.builders import TRACES, op, run, trace
 from tests.colours import contrast
 
 STEP = (
@@ -124,24 +122,6 @@ def test_rows_of_the_host_belong_to_no_device(gpus):
 
     found = {group.device for group in rows.groups}
     assert found == {*(group.device for group in before), "/host:CPU"}
-
-
-def test_lines_of_a_folded_device_lie_at_one_height():
-    """The device below moves up, and no line changes its number."""
-    found = trace(
-        *(op(f"a{i}", on="CPU:0", lane=i) for i in range(3)),
-        *(op(f"b{i}", on="CPU:1", lane=i) for i in range(2)),
-    )
-    plain = place_rows(found).lines.sort("y")
-    folded = place_rows(found, collapsed={device("CPU:0")}).lines.sort("y")
-    columns = ["device", "row", "lane"]
-
-    assert folded["y"].to_list()[:3] == [0.5] * 3
-    assert folded["y"].to_list()[3:] == pytest.approx(
-        [y - 2 for y in plain["y"].to_list()[3:]]
-    )
-    assert folded["device"].equals(plain["device"])
-    assert set(folded.select(columns).rows()) == set(plain.select(columns).rows())
 
 
 def test_names_are_never_markup():
@@ -259,50 +239,6 @@ def test_zoomed_part_is_drawn_op_by_op():
     seen = marks.filter(pl.col("start_us").is_between(1_000, 1_990))
     assert seen.height == 100
     assert set(seen["n_ops"]) == {1}
-
-
-def test_comparison_has_one_time_axis_for_both():
-    """Two runs share an axis that is long enough for the longer one."""
-    short, long = run(*STEP), run(*STEP, op("late", start_us=500))
-
-    figure = comparison_frame(compare_runs(short, long))
-
-    assert figure.layout.meta["whole"][1] > 500
-    before, after = (a.text for a in figure.layout.annotations)
-    assert "Before" in before
-    assert "After" in after
-
-
-def test_comparison_shows_the_baseline_above():
-    """Lines of the baseline end before those of the candidate begin."""
-    figure = comparison_frame(compare_runs(run(*STEP), run(*STEP)))
-
-    before, after = figure.layout.meta["sources"]
-    assert max(before) < min(after)
-
-
-def test_labels_have_the_room_that_they_need():
-    """Long names of devices are not cut, and short ones leave no empty space."""
-    tasks = [f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (0, 1)]
-    short = timeline_frame(analyze_run(run(op("a"))))
-    long = timeline_frame(analyze_run(run(*(op("a", task) for task in tasks))))
-
-    assert short.layout.margin.l < 60
-    assert long.layout.margin.l > 7 * len("worker:0/CPU:0")
-
-
-def test_a_frame_has_a_place_for_each_line_and_no_ops():
-    """What draws the ops finds the lines from top to bottom, and all colours."""
-    analysis = analyze_run(run(*STEP))
-    meta = timeline_frame(analysis, DARK).layout.meta
-
-    (heights,) = meta["sources"]
-    assert heights == sorted(heights)
-    assert len(heights) == place_rows(analysis.run.trace).lines.height
-    assert dict(zip(meta["classes"], meta["fills"], strict=True)) == {
-        each.value: DARK.fills[each] for each in OpClass
-    }
-    assert meta["whole"][0] < 0 < analysis.run.trace.span_us < meta["whole"][1]
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=lambda look: look.name)

@@ -18,7 +18,6 @@ from placement_viz.dashboard.pictures import Picture
 from placement_viz.dashboard.sessions import COOKIE, protect_server
 from placement_viz.dashboard.timeline_routes import add_timeline_routes
 from placement_viz.dashboard.windows import CLASSES, coalesce
-from placement_viz.figures import timeline_frame
 from placement_viz.names import producer_of
 from tests.builders import TRACES, op, run
 
@@ -128,6 +127,21 @@ def test_a_window_arrives_as_it_was_cut(ops, window, n_pixels):
     assert answer[0]["shown"] + answer[0]["merged"] == levels.count(*window)
 
 
+def test_without_a_window_all_of_a_run_is_sent():
+    """Who does not know yet how long a run is gets the window of its frame."""
+    server = Server(op("a"), op("b", start_us=70, duration_us=7))
+    whole = server.told("frame")["whole_us"]
+
+    answer = server.ask("window", px=100)
+
+    assert (
+        answer.data
+        == server.ask(
+            "window", **dict(zip(("from", "to"), whole, strict=True)), px=100
+        ).data
+    )
+
+
 def test_a_full_window_is_thinned(monkeypatch):
     """More segments than a browser draws at once are put together where they touch."""
     monkeypatch.setattr(timeline_routes, "_MOST_SEGMENTS", 10)
@@ -210,7 +224,8 @@ QUESTIONS = {
     "op": {"op": 0},
     "path": {"from": 0, "to": 9},
     "search": {"for": "a"},
-    "sums": {"from": 0, "to": 9, "first": 0, "last": 9},
+    "frame": {},
+    "sums": {"from": 0, "to": 9, "lines": "0,1"},
     "window": {"from": 0, "to": 9, "px": 100},
 }
 
@@ -437,7 +452,7 @@ def test_misplaced_ops_are_stepped_through(ops, at, step):
 @given(
     some_ops,
     windows,
-    st.tuples(st.integers(0, 6), st.integers(0, 6)),
+    st.sets(st.integers(0, 6), min_size=1),
     st.sampled_from(("", "forward", "misplaced,colocated")),
     st.booleans(),
 )
@@ -445,7 +460,8 @@ def test_misplaced_ops_are_stepped_through(ops, at, step):
 def test_sums_are_what_a_person_would_add(ops, window, lines, hide, is_whole):
     """A part of the picture is counted and summed, by verdict and by type."""
     server = Server(*ops)
-    query = {"from": window[0], "to": window[1], "first": lines[0], "last": lines[1]}
+    shown = ",".join(map(str, lines))
+    query = {"from": window[0], "to": window[1], "lines": shown}
 
     told = server.told("sums", **query, hide=hide, **{"whole": 1} if is_whole else {})
 
@@ -457,7 +473,7 @@ def test_sums_are_what_a_person_would_add(ops, window, lines, hide, is_whole):
     seen = [
         row
         for row in server.picture.ops.iter_rows(named=True)
-        if lines[0] <= row["line"] <= lines[1]
+        if row["line"] in lines
         and row["op_class"] not in hide.split(",")
         and is_in(row["start_us"], row["start_us"] + row["duration_us"])
     ]
@@ -489,7 +505,7 @@ def test_the_picture_has_every_op_on_a_line():
     """No op of a run with many rows is left without a place."""
     picture = Picture(analyze_run(run(*(op(f"n{i}", lane=i) for i in range(150)))))
 
-    assert picture.n_lines == 150
+    assert picture.rows.lines.height == 150
     assert sorted(picture.ops["line"].to_list()) == list(range(150))
 
 
@@ -503,10 +519,3 @@ def test_the_app_may_live_below_a_path(monkeypatch):
 
     assert answer.status_code == 200
     assert answer.json["op_class"] == "misplaced"
-
-
-def test_segments_have_the_classes_of_the_frame():
-    """The page finds a class by its number: the frame lists them in this order."""
-    frame = timeline_frame(analyze_run(run(op("a"))))
-
-    assert frame.layout.meta["classes"] == [each.value for each in CLASSES]

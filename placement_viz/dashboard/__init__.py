@@ -1,9 +1,10 @@
 """The app: a page in the browser for one run or two.
 
 ``catalog`` holds the runs a person can open and ``sessions`` tells the persons apart;
-``layout``, ``parts``, ``panels`` and ``tables`` make the page; ``callbacks`` connects
-it, with one module for each view. Files come in by ``upload_routes``, as
-``receiving`` takes them from the network, and become runs in ``uploads``.
+``document``, ``layout``, ``parts``, ``panels`` and ``tables`` make the page;
+``callbacks`` connects it, with one module for each view. Files come in by
+``upload_routes``, as ``receiving`` takes them from the network, and become runs in
+``uploads``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import waitress
 from placement_viz.dashboard import layout
 from placement_viz.dashboard.callbacks import add_callbacks
 from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.document import Document
 from placement_viz.dashboard.memory import limit_leftovers
 from placement_viz.dashboard.packing import pack_scripts
 from placement_viz.dashboard.parts import say
@@ -62,13 +64,13 @@ def create_app(
     # Nothing larger than a slice of a file is sent.
     server.config["MAX_CONTENT_LENGTH"] = SLICE_BYTES
     server.extensions[__name__] = catalog
-    app = dash.Dash(
-        __name__,
+    app = Document(
+        catalog,
+        name=__name__,
         server=server,
         title="placement_viz",
         update_title="",
         serve_locally=True,
-        index_string=layout.INDEX,
         add_log_handler=False,
         on_error=_report,
         # What a view shows is put into the page when somebody first looks at it.

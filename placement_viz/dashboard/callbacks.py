@@ -35,7 +35,8 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
     """Connect the functions of ``assets/dashboard.js``.
 
     Most have no output: they set what they change themselves, since Dash allows no
-    circle of callbacks and address and controls depend on each other.
+    circle of callbacks and address and controls depend on each other. Of two with the
+    same inputs Dash would only know one.
     """
 
     def connect(name: str, *parts: Any, at_start: bool = False) -> None:
@@ -63,15 +64,13 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
         Input(ids.SWAP, "n_clicks"),
         State(ids.BASELINE, "data"),
     )
-    connect(
-        "choose",
-        Input(ids.GRADIENT_TABLE, "selectedRows"),
-        Input(ids.CLOSE_OP, "n_clicks"),
-    )
-    connect("frame", Input(ids.TIMELINE, "figure"), State(ids.SHOWN, "data"))
+    connect("choose", Input(ids.GRADIENT_TABLE, "selectedRows"))
+    connect("closeOp", Input(ids.CLOSE_OP, "n_clicks"))
+    connect("frame", Input(ids.SHOWN, "data"))
+    connect("compare", Input(ids.COMPARE_PLACE, "children"))
     connect(
         "frameComparison",
-        Input(ids.COMPARE_TIMELINE, "figure"),
+        Input(ids.COMPARE_FRAME, "data"),
         State(ids.PAIR, "data"),
     )
     connect("showWhole", Input(ids.WHOLE, "n_clicks"))
@@ -79,6 +78,7 @@ def _add_browser_callbacks(app: dash.Dash) -> None:
     connect("showClasses", Input(ids.LEGEND_SWITCHES, "value"))
     connect("showComparedClasses", Input(ids.COMPARE_LEGEND, "value"))
     connect("chooseMove", Input(ids.MOVES_TABLE, "selectedRows"))
-    connect("outline", Input(ids.OP, "data"))
+    connect("showOp", Input(ids.OP, "data"))
+    connect("fillTable", Input(ids.GRADIENT_PLACE, "children"))
+    connect("selectRow", Input(ids.GRADIENT_TABLE, "rowData"))
     connect("showScope", Input(ids.ICICLE, "clickData"))
-    connect("selectRow", Input(ids.OP, "data"), Input(ids.GRADIENT_TABLE, "rowData"))

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import dash
 import dash_mantine_components as dmc
-from dash import Input, Output, html
+from dash import Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Comparison
 from placement_viz.dashboard import differences, ids, tables
 from placement_viz.dashboard.catalog import Catalog
+from placement_viz.dashboard.frames import comparison_frame
 from placement_viz.dashboard.parts import (
     card,
     legend_switches,
-    look_named,
     say,
     timeline_place,
 )
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
-from placement_viz.figures import Look, OpClass, comparison_frame
+from placement_viz.figures import OpClass
 from placement_viz.reports.sentences import comparison_headline
 from placement_viz.units import format_count
 
@@ -38,7 +39,6 @@ COMPARISON_IDS = (
     (ids.COMPARE_HEADLINE, "children"),
     (ids.COMPARE_NOTICES, "children"),
     (ids.COMPARE_FACTS, "children"),
-    (ids.COMPARE_TIMELINE, "figure"),
     (ids.MOVES_CAPTION, "children"),
     (ids.MOVES_TABLE, "rowData"),
     (ids.COMPARE_DEVICES, "children"),
@@ -103,7 +103,7 @@ def comparison_shell() -> html.Div:
     )
 
 
-def comparison_parts(comparison: Comparison, look: Look) -> tuple[Any, ...]:
+def comparison_parts(comparison: Comparison) -> tuple[Any, ...]:
     """Return the values for :data:`COMPARISON_IDS`."""
     rows = tables.move_rows(comparison)
     moved = format_count(comparison.moves.height, "op")
@@ -115,7 +115,6 @@ def comparison_parts(comparison: Comparison, look: Look) -> tuple[Any, ...]:
         comparison_headline(comparison),
         [html.Li(doubt)] if doubt else [],
         differences.steps_panel(comparison),
-        comparison_frame(comparison, look),
         f"{moved}; listed: {len(rows):,}, the longest" if left_out else moved,
         rows,
         differences.devices_change_panel(comparison),
@@ -131,30 +130,44 @@ def add_comparison(app: dash.Dash, catalog: Catalog) -> None:
     """Connect the comparison with the runs of ``catalog``."""
 
     @app.callback(
-        [Output(part, prop) for part, prop in COMPARISON_IDS],
-        Input(ids.PAIR, "data"),
-        Input(ids.THEME, "data"),
+        Output(ids.COMPARE_PLACE, "children"),
+        Input(ids.COMPARE_WANTED, "data"),
         prevent_initial_call=True,
     )
-    def show_comparison(pair: dict[str, str] | None, theme: str | None) -> Any:
-        if not pair or not theme:
+    def make_room(is_wanted: bool | None) -> html.Div:
+        if not is_wanted:
             raise PreventUpdate
+        return comparison_shell()
+
+    @app.callback(
+        [
+            Output(ids.COMPARE_FRAME, "data"),
+            *(Output(part, prop) for part, prop in COMPARISON_IDS),
+        ],
+        Input(ids.PAIR, "data"),
+        prevent_initial_call=True,
+    )
+    def show_comparison(pair: dict[str, str] | None) -> Any:
+        if not pair:
+            raise PreventUpdate
+        labels, session = (pair["baseline"], pair["candidate"]), session_id()
         try:
-            comparison = catalog.comparison(
-                pair["baseline"], pair["candidate"], session_id()
-            )
+            comparison = catalog.comparison(*labels, session)
+            rows = [catalog.picture(label, session).rows for label in labels]
         except PlacementVizError as error:
             say(error)
-            raise PreventUpdate from error
-        return comparison_parts(comparison, look_named(theme))
+            return [no_update] * (len(COMPARISON_IDS) + 1)
+        frame = comparison_frame(comparison, (rows[0], rows[1]))
+        return dataclasses.asdict(frame), *comparison_parts(comparison)
 
     @app.callback(
         Output(ids.COMPARE_STEP, "children"),
-        Input(ids.PAIR, "data"),
+        Input(ids.COMPARE_HEADLINE, "children"),
+        State(ids.PAIR, "data"),
         prevent_initial_call=True,
     )
-    def show_steps(pair: dict[str, str] | None) -> Any:
-        # By itself: of large runs it takes longer than all else.
+    def show_steps(_: Any, pair: dict[str, str] | None) -> Any:
+        # By itself, after the comparison: of large runs it takes longer than all else.
         if not pair:
             raise PreventUpdate
         try:

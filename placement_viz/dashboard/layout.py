@@ -7,9 +7,8 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import dcc, html
 
-from placement_viz.dashboard import ids, tables
+from placement_viz.dashboard import ids
 from placement_viz.dashboard.catalog import Listing
-from placement_viz.dashboard.compare_view import comparison_shell
 from placement_viz.dashboard.parts import (
     card,
     legend_switches,
@@ -19,27 +18,7 @@ from placement_viz.dashboard.parts import (
 from placement_viz.dashboard.start_page import start_page
 from placement_viz.figures import OpClass
 
-__all__ = ["INDEX", "page"]
-
-INDEX = """<!DOCTYPE html>
-<html lang="en">
-  <head>
-    {%metas%}
-    <meta name="viewport" content="width=device-width, initial-scale=1">
-    <meta name="color-scheme" content="light dark">
-    <title>{%title%}</title>
-    {%favicon%}
-    {%css%}
-  </head>
-  <body>
-    {%app_entry%}
-    <footer>
-      {%config%}
-      {%scripts%}
-      {%renderer%}
-    </footer>
-  </body>
-</html>"""
+__all__ = ["page"]
 
 
 def page(listing: Listing, root: str, limit_bytes: int) -> dmc.MantineProvider:
@@ -83,16 +62,23 @@ def _memory() -> list[Any]:
         *(
             dcc.Store(id=name)
             for name in (
-                ids.COLLAPSED,
+                ids.COMPARE_FRAME,
+                ids.COMPARE_WANTED,
                 ids.COMPARE_WINDOW,
                 ids.GO,
+                ids.JUDGED,
                 ids.OP,
                 ids.OPENED,
                 ids.PAIR,
+                ids.RUN,
+                ids.SHOWN,
+                ids.TABLE_RUN,
+                ids.TABLE_WANTED,
+                ids.THEME,
+                ids.VIEW,
+                ids.WINDOW,
             )
         ),
-        *(dcc.Store(id=name) for name in (ids.JUDGED, ids.RUN, ids.SHOWN, ids.THEME)),
-        *(dcc.Store(id=name) for name in (ids.VIEW, ids.WINDOW)),
     ]
 
 
@@ -191,19 +177,7 @@ def _timeline_card() -> html.Div:
             **{"aria-label": "Ops that are shown"},
         ),
     ]
-    whole = html.Canvas(className="map", **{"aria-hidden": "true"})
-    search = html.Label(
-        [
-            "Search",
-            dcc.Input(
-                className="timeline-search",
-                type="search",
-                placeholder="name or type of op, a regular expression",
-            ),
-        ],
-        className="timeline-search-box",
-    )
-    return card(head, whole, *timeline_place(ids.TIMELINE), search)
+    return card(head, *timeline_place(ids.TIMELINE))
 
 
 def _gradients_card() -> html.Div:
@@ -211,8 +185,8 @@ def _gradients_card() -> html.Div:
         html.H3("Gradient ops"),
         html.Span(id=ids.GRADIENT_CAPTION, className="muted"),
     ]
-    table = html.Div(tables.gradient_grid(ids.GRADIENT_TABLE), className="table")
-    return card(head, table)
+    # Most of what it takes to start the page would be for this table.
+    return card(head, html.Div(id=ids.GRADIENT_PLACE, className="table"))
 
 
 def _details_card() -> html.Div:
@@ -253,7 +227,8 @@ def _compare_view(listing: Listing) -> html.Section:
                 ],
                 className="pair",
             ),
-            comparison_shell(),
+            # Most never compare, and all else would wait for its table.
+            html.Div(id=ids.COMPARE_PLACE),
         ],
         id=ids.COMPARE,
         className="compare",

@@ -24,9 +24,6 @@ __all__ = [
     "with_code",
 ]
 
-#: Plotly only draws the frame; hands are ours.
-_FRAME_CONFIG = {"staticPlot": True, "displayModeBar": False}
-
 
 def card(head: list[Any], *body: Any, **attributes: Any) -> html.Div:
     """Return a framed part of the page with its title line."""
@@ -34,6 +31,11 @@ def card(head: list[Any], *body: Any, **attributes: Any) -> html.Div:
         [html.Div(head, className="card-head"), *body],
         **{"className": "card", **attributes},
     )
+
+
+def look_named(name: str) -> Look:
+    """Return the colours of the page's colour scheme."""
+    return DARK if name == DARK.name else LIGHT
 
 
 def picker_data(listing: Listing) -> list[dict[str, Any]]:
@@ -110,19 +112,18 @@ def say(news: Exception | str) -> None:
     dash.set_props(ids.MESSAGE, {"children": line})
 
 
-def timeline_place(graph_id: str) -> list[Any]:
-    """Return where a timeline is drawn: a frame, and over it the ops.
-
-    The frame is Plotly's; ``assets/timeline_view.js`` draws the rest.
-    """
+def timeline_place(timeline_id: str) -> list[Any]:
+    """Return where ``assets/timeline_view.js`` draws a timeline, with its search."""
     return [
+        html.Canvas(className="map", **{"aria-hidden": "true"}),
         html.Div(
             [
-                dcc.Graph(id=graph_id, config=_FRAME_CONFIG, figure={}),
                 html.Canvas(className="ops"),
+                html.Div(className="heads"),
                 html.Div(html.Span(), className="cursor", hidden=True),
                 html.Div(className="tip", role="tooltip", hidden=True),
             ],
+            id=timeline_id,
             className="graph",
             tabIndex=0,
             role="group",
@@ -134,9 +135,15 @@ def timeline_place(graph_id: str) -> list[Any]:
         html.P(className="timeline-status muted"),
         # The same for screen readers, when it has not changed for a moment.
         html.P(className="timeline-voice unseen", role="status"),
+        html.Label(
+            [
+                "Search",
+                dcc.Input(
+                    className="timeline-search",
+                    type="search",
+                    placeholder="name or type of op, a regular expression",
+                ),
+            ],
+            className="timeline-search-box",
+        ),
     ]
-
-
-def look_named(theme: str) -> Look:
-    """Return the colours for what the page calls its colour scheme."""
-    return DARK if theme == DARK.name else LIGHT

@@ -6,12 +6,13 @@ import collections
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard.counters import BusyDevices
+from placement_viz.dashboard.frames import run_frame
 from placement_viz.dashboard.step_lines import StepLines
 from placement_viz.dashboard.windows import CLASS_TYPE, Levels, build_levels
 from placement_viz.errors import UnknownNameError
@@ -51,7 +52,8 @@ class Picture:
     """Where the ops of a run are drawn, and what can be asked about them.
 
     Attributes:
-        n_lines: How many lines there are.
+        rows: Its lines.
+        frame: What its ops are drawn into.
         devices: Those of the run, for names as short as they can be.
         step: The lines that the step adds to the picture.
     """
@@ -60,12 +62,10 @@ class Picture:
         """Draw the ops of ``analysis``, when they are first asked for."""
         self._run = analysis.run
         self._colocation = analysis.colocation
-        self._lines = (
-            place_rows(analysis.run.trace).lines.sort("y").with_row_index("line")
-        )
+        self.rows = place_rows(analysis.run.trace)
+        self.frame = run_frame(analysis, self.rows)
         self.devices = analysis.run.trace.devices
         self.step = StepLines(analysis)
-        self.n_lines = self._lines.height
         self._levels: collections.OrderedDict[frozenset[str], Levels] = (
             collections.OrderedDict()
         )
@@ -88,7 +88,7 @@ class Picture:
         place = ("device", "row", "lane", "row_kind")
         # Columns of the trace are shared with it; joins would copy them.
         lines = ops.select(place).join(
-            self._lines.select(*place, "line"),
+            self.rows.lines.select(*place, "line"),
             on=place,
             how="left",
             maintain_order="left",
@@ -111,7 +111,7 @@ class Picture:
                 )
                 if key:
                     drawn = drawn.filter(~pl.col("op_class").is_in(sorted(key)))
-                self._levels[key] = build_levels(drawn, self.n_lines)
+                self._levels[key] = build_levels(drawn, self.rows.lines.height)
                 while len(self._levels) > _MOST_LEVELS:
                     self._levels.popitem(last=False)
             self._levels.move_to_end(key)
@@ -238,7 +238,7 @@ class Picture:
     def sums(
         self,
         window_us: tuple[float, float],
-        lines: tuple[int, int],
+        lines: Sequence[int],
         hidden: Iterable[str] = (),
         *,
         is_whole: bool = False,
@@ -247,7 +247,7 @@ class Picture:
 
         Args:
             window_us: First and last moment.
-            lines: First and last line.
+            lines: The lines that are looked at.
             hidden: Classes that are left out.
             is_whole: Only ops that began and ended in it, and not what reaches in.
         """
@@ -256,7 +256,7 @@ class Picture:
         seen = self.ops.filter(
             (first >= window_us[0])
             & (last <= window_us[1])
-            & pl.col("line").is_between(*lines)
+            & pl.col("line").is_in(lines)
             & ~pl.col("op_class").is_in(list(hidden))
         )
 
@@ -279,7 +279,7 @@ class Picture:
         """Return how many devices are busy at a time."""
         # A GPU is busy while a kernel or a copy runs, and not only while it is started.
         rows = {*self._run.trace.device_rows, RowKind.STREAM, RowKind.MEMCPY}
-        groups = dict(self._lines.select("line", "group").iter_rows())
+        groups = dict(self.rows.lines.select("line", "group").iter_rows())
         group = pl.col("line").replace_strict(groups, return_dtype=pl.Int32)
         ran = self.ops.select("row_kind", "start_us", "duration_us", device=group)
         return BusyDevices(ran.filter(pl.col("row_kind").is_in(list(rows))))

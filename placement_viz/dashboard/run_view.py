@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import Input, Output, State, html, no_update
+import dash_ag_grid as dag
+from dash import Input, Output, html, no_update
 from dash.exceptions import PreventUpdate
 
 from placement_viz.analysis import Analysis
 from placement_viz.dashboard import ids, panels, tables
 from placement_viz.dashboard.catalog import Catalog
-from placement_viz.dashboard.parts import legend_switches, look_named, say
+from placement_viz.dashboard.parts import legend_switches, say
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
-from placement_viz.figures import count_classes, timeline_caption, timeline_frame
+from placement_viz.figures import count_classes, timeline_caption
 from placement_viz.reports.sentences import headline
 
-__all__ = ["add_run_view", "check_news", "op_answer", "run_parts"]
+__all__ = ["add_run_view", "op_answer", "run_parts"]
 
 #: What :func:`run_parts` fills: id and property.
 _RUN_IDS = (
@@ -29,12 +30,11 @@ _RUN_IDS = (
     (ids.DEVICES, "children"),
     (ids.FIXES, "children"),
     (ids.GRADIENT_CAPTION, "children"),
-    (ids.GRADIENT_TABLE, "rowData"),
 )
 
 
 def run_parts(analysis: Analysis) -> tuple[Any, ...]:
-    """Return everything the view of a run shows, but its timeline."""
+    """Return everything the view of a run shows, but its timeline and its table."""
     return (
         headline(analysis),
         panels.run_facts(analysis),
@@ -44,7 +44,6 @@ def run_parts(analysis: Analysis) -> tuple[Any, ...]:
         panels.devices_panel(analysis),
         panels.fixes_panel(analysis),
         tables.gradient_caption(analysis),
-        tables.gradient_rows(analysis),
     )
 
 
@@ -68,81 +67,70 @@ def op_answer(analysis: Analysis, op: int | None) -> Any:
 
 def add_run_view(app: dash.Dash, catalog: Catalog) -> None:
     """Connect the view of one run with the runs of ``catalog``."""
-    _add_choices(app, catalog)
-    _add_timeline(app, catalog)
+    _add_run(app, catalog)
+    _add_table(app, catalog)
 
 
-def _add_choices(app: dash.Dash, catalog: Catalog) -> None:
+def _add_run(app: dash.Dash, catalog: Catalog) -> None:
     @app.callback(
-        [
-            Output(ids.SHOWN, "data"),
-            # With all else, as the page waits for nothing longer than for this.
-            Output(ids.TIMELINE, "figure"),
-            *(Output(part, prop) for part, prop in _RUN_IDS),
-        ],
+        Output(ids.SHOWN, "data"),
         Input(ids.RUN, "data"),
         Input(ids.JUDGED, "data"),
-        State(ids.THEME, "data"),
-        State(ids.COLLAPSED, "data"),
         prevent_initial_call=True,
     )
-    def show_run(
-        label: str | None,
-        judged: list[str] | None,
-        theme: str | None,
-        collapsed: list[str] | None,
-    ) -> tuple[Any, ...]:
-        check_news(label, judged)
-        nothing = [no_update] * (len(_RUN_IDS) + 1)
+    def open_run(label: str | None, judged: list[str] | None) -> Any:
+        # By itself, for who waits sees the ops once this is answered.
+        is_news_of_judge = dash.callback_context.triggered_id == ids.JUDGED
+        if is_news_of_judge and label not in (judged or ()):
+            raise PreventUpdate
+        if label:
+            try:
+                catalog.load(label, session_id())
+            except PlacementVizError as error:
+                # What is open stays open.
+                say(error)
+                return no_update
+        return label
+
+    @app.callback(
+        [Output(part, prop) for part, prop in _RUN_IDS],
+        Input(ids.SHOWN, "data"),
+        prevent_initial_call=True,
+    )
+    def show_run(label: str | None) -> tuple[Any, ...]:
         if not label:
-            return None, *nothing
-        try:
-            analysis = catalog.load(label, session_id())
-            look = look_named(theme or "")
-            frame = timeline_frame(analysis, look, collapsed or ())
-            return label, frame, *run_parts(analysis)
-        except PlacementVizError as error:
-            # What is open stays open.
-            say(error)
-            return no_update, *nothing
+            raise PreventUpdate
+        return run_parts(catalog.load(label, session_id()))
 
     @app.callback(
         Output(ids.DETAILS, "children"),
         Input(ids.OP, "data"),
         Input(ids.SHOWN, "data"),
-        Input(ids.JUDGED, "data"),
         prevent_initial_call=True,
     )
-    def show_op(op: int | None, label: str | None, judged: list[str] | None) -> Any:
-        check_news(label, judged)
+    def show_op(op: int | None, label: str | None) -> Any:
         if not label:
             raise PreventUpdate
         return op_answer(catalog.load(label, session_id()), op)
 
 
-def check_news(label: str | None, judged: list[str] | None) -> None:
-    """Do nothing when another run than the one that is shown has been judged.
-
-    Raises:
-        PreventUpdate: That is so.
-    """
-    is_news_of_judge = dash.callback_context.triggered_id == ids.JUDGED
-    if is_news_of_judge and label not in (judged or ()):
-        raise PreventUpdate
-
-
-def _add_timeline(app: dash.Dash, catalog: Catalog) -> None:
+def _add_table(app: dash.Dash, catalog: Catalog) -> None:
     @app.callback(
-        Output(ids.TIMELINE, "figure", allow_duplicate=True),
-        Input(ids.THEME, "data"),
-        Input(ids.COLLAPSED, "data"),
-        State(ids.SHOWN, "data"),
+        Output(ids.GRADIENT_PLACE, "children"),
+        Input(ids.TABLE_WANTED, "data"),
         prevent_initial_call=True,
     )
-    def frame_timeline(
-        theme: str | None, collapsed: list[str] | None, label: str | None
-    ) -> Any:
-        if not label or not theme:
+    def make_table(is_wanted: bool | None) -> dag.AgGrid:
+        if not is_wanted:
             raise PreventUpdate
-        analysis = catalog.load(label, session_id())
-        return timeline_frame(analysis, look_named(theme), collapsed or ())
+        return tables.gradient_grid(ids.GRADIENT_TABLE)
+
+    @app.callback(
+        Output(ids.GRADIENT_TABLE, "rowData"),
+        Input(ids.TABLE_RUN, "data"),
+        prevent_initial_call=True,
+    )
+    def fill_table(label: str | None) -> list[dict[str, Any]]:
+        if not label:
+            raise PreventUpdate
+        return tables.gradient_rows(catalog.load(label, session_id()))

@@ -50,7 +50,7 @@ def protect_server(server: flask.Flask, script_hashes: Sequence[str]) -> None:
         (
             "default-src 'self'",
             " ".join(("script-src 'self'", *script_hashes)),
-            # Plotly, Mantine and the grid make their style sheets in the browser.
+            # Mantine and the grid make their style sheets in the browser.
             "style-src 'self' 'unsafe-inline'",
             "img-src 'self' data: blob:",
             "font-src 'self' data:",

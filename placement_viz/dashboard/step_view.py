@@ -12,7 +12,6 @@ from placement_viz.analysis import Analysis
 from placement_viz.dashboard import ids, step_graphs, step_panels
 from placement_viz.dashboard.catalog import Catalog
 from placement_viz.dashboard.parts import card, look_named, say
-from placement_viz.dashboard.run_view import check_news
 from placement_viz.dashboard.sessions import session_id
 from placement_viz.errors import PlacementVizError
 from placement_viz.figures import Look
@@ -60,14 +59,10 @@ def add_step_view(app: dash.Dash, catalog: Catalog) -> None:
         Output(ids.STEP_BODY, "children"),
         Input(ids.VIEW, "data"),
         Input(ids.SHOWN, "data"),
-        Input(ids.JUDGED, "data"),
         Input(ids.THEME, "data"),
         prevent_initial_call=True,
     )
-    def show_step(
-        view: str | None, label: str | None, judged: list[str] | None, theme: str | None
-    ) -> Any:
-        check_news(label, judged)
+    def show_step(view: str | None, label: str | None, theme: str | None) -> Any:
         # Nobody who does not look at it waits for it.
         if view != "step" or not label or not theme:
             raise PreventUpdate

@@ -35,6 +35,7 @@ _LABELLED_PIXELS = 28
 _MOST_LABELS = 300
 _LONGEST_LABEL = 120
 _LONGEST_PATTERN = 500
+_MOST_DIGITS = 10
 
 
 def add_timeline_routes(
@@ -77,6 +78,10 @@ def add_timeline_routes(
     server.register_blueprint(routes, url_prefix=f"{prefix}{PREFIX}")
 
 
+def _frame(picture: Picture) -> object:
+    return picture.frame
+
+
 def _op(picture: Picture) -> object:
     return _told(picture, _whole("op"))
 
@@ -109,7 +114,7 @@ def _search(picture: Picture) -> object:
 
 def _sums(picture: Picture) -> object:
     span = _number("from"), _number("to")
-    lines = _whole("first"), _whole("last")
+    lines = _numbers("lines")
     is_whole = "whole" in flask.request.args
     return picture.sums(span, lines, _hidden(), is_whole=is_whole)
 
@@ -145,6 +150,7 @@ _ANSWERS: Mapping[str, Callable[[Picture], object]] = {
     "busy": _busy,
     "counters": _counters,
     "forward": _forward,
+    "frame": _frame,
     "links": _links,
     "op": _op,
     "path": _path,
@@ -157,9 +163,12 @@ def _window(picture: Picture) -> flask.Response:
     """Return the segments of a window: a header in JSON, then a column after another.
 
     A column has 4 bytes an entry: op, line and class as integers in two of them,
-    begin and end as floats, in parts of the window.
+    begin and end as floats, in parts of the window. Without a window it is all.
     """
-    start_us, end_us = _number("from"), _number("to")
+    if {"from", "to"} & flask.request.args.keys():
+        start_us, end_us = _number("from"), _number("to")
+    else:
+        start_us, end_us = picture.frame.whole_us
     n_pixels = min(max(_whole("px"), 1), _MOST_PIXELS)
     # Narrower than a nanosecond is no window, and no number of pixels fits into it.
     if end_us - start_us < 1e-3:
@@ -246,6 +255,13 @@ def _number(name: str) -> float:
     if value is None or not np.isfinite(value) or abs(value) > 1e15:
         flask.abort(400)
     return value
+
+
+def _numbers(name: str) -> list[int]:
+    texts = flask.request.args.get(name, "").split(",")
+    if not all(text.isdecimal() and len(text) < _MOST_DIGITS for text in texts):
+        flask.abort(400)
+    return [int(text) for text in texts]
 
 
 def _whole(name: str) -> int:

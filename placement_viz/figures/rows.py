@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 import polars as pl
 
 from placement_viz import names
 from placement_viz.model import RowKind, Trace
 
-__all__ = ["RowGroup", "Rows", "place_rows"]
+__all__ = ["RowGroup", "RowLabel", "Rows", "label_rows", "place_rows"]
 
 #: Empty space between two groups, in lines.
 _GAP = 0.6
@@ -32,12 +31,34 @@ class RowGroup:
             not proved, the name they carry.
         top: Upper edge, in lines from the top of the picture.
         bottom: Lower edge.
+        first: Position of its first line in :attr:`Rows.lines`.
+        last: Position of its last line.
     """
 
     label: str
     device: str
     top: float
     bottom: float
+    first: int
+    last: int
+
+
+@dataclasses.dataclass(frozen=True)
+class RowLabel:
+    """What is written beside some lines of a device.
+
+    Attributes:
+        device: The device as a person would call it; empty where that is said beside
+            other lines.
+        row: The row that the lines are of; empty for those that prove a placement.
+        first: Position of the first line in :attr:`Rows.lines`.
+        last: Position of the last one.
+    """
+
+    device: str
+    row: str
+    first: int
+    last: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,22 +67,17 @@ class Rows:
 
     Attributes:
         groups: One a device, in order.
-        lines: ``device``, ``row``, ``lane``, ``row_kind`` and ``y``, the middle of
-            the line; one row a line.
-        top: Upper edge of the first group.
-        bottom: Lower edge of the last one.
+        lines: ``line`` (from 0 at the top), ``device``, ``row``, ``lane``,
+            ``row_kind``, ``home`` (the device of the group), ``group`` (its position)
+            and ``y``, the middle of the line; one row a line, in order.
     """
 
     groups: tuple[RowGroup, ...]
     lines: pl.DataFrame
-    top: float
-    bottom: float
 
 
-def place_rows(trace: Trace, top: float = 0.0, collapsed: Collection[str] = ()) -> Rows:
-    """Return the lines for ``trace``, the first of which begins at ``top``.
-
-    The lines of the devices in ``collapsed`` all lie at the same height.
+def place_rows(trace: Trace) -> Rows:
+    """Return the lines for ``trace``.
 
     Tracer rows come under the device they name when they name just one that ran
     ops, or when nothing else names devices; otherwise they stand alone, since they
@@ -87,31 +103,62 @@ def place_rows(trace: Trace, top: float = 0.0, collapsed: Collection[str] = ()) 
             )
         )
     }
-    is_first = pl.col("group") != pl.col("group").shift(1, fill_value=-1)
     lines = (
         lines.with_columns(
             group=pl.col("home").replace_strict(order, return_dtype=pl.Int32)
         )
         .sort("group", "kind_order", "row", "lane")
-        .with_columns(
-            y=top
-            - 0.5
-            + (is_first | ~pl.col("home").is_in(list(collapsed))).cum_sum()
-            + _GAP * pl.col("group").cast(float)
-        )
+        .with_row_index("line")
+        .with_columns(y=0.5 + pl.col("line") + _GAP * pl.col("group").cast(float))
     )
     groups = tuple(
         RowGroup(
             label=names.short_device(home, trace.devices),
             device=home,
-            top=first - 0.5,
-            bottom=last + 0.5,
+            top=top - 0.5,
+            bottom=bottom + 0.5,
+            first=first,
+            last=last,
         )
-        for home, first, last in lines.group_by("home", maintain_order=True)
-        .agg(first=pl.col("y").min(), last=pl.col("y").max())
+        for home, top, bottom, first, last in lines.group_by(
+            "home", maintain_order=True
+        )
+        .agg(
+            top=pl.col("y").min(),
+            bottom=pl.col("y").max(),
+            first=pl.col("line").min(),
+            last=pl.col("line").max(),
+        )
         .iter_rows()
     )
-    return Rows(groups, lines, top, groups[-1].bottom)
+    return Rows(groups, lines)
+
+
+def label_rows(rows: Rows) -> list[RowLabel]:
+    """Return what is written beside the lines: devices, and rows of a tracer."""
+    proved = rows.lines.filter(pl.col("row_kind") == RowKind.EXECUTOR)
+    ends = pl.col("line").min().alias("first"), pl.col("line").max().alias("last")
+    places = {
+        home: (first, last)
+        for home, first, last in proved.group_by("home").agg(*ends).iter_rows()
+    }
+    labels = [
+        RowLabel(group.label, "", *places[group.device])
+        for group in rows.groups
+        if group.device in places
+    ]
+    alone = {g.device: g.label for g in rows.groups if g.device not in places}
+    tracer = rows.lines.filter(pl.col("row_kind") != RowKind.EXECUTOR)
+    for row, kind, home, first, last in (
+        tracer.group_by("row", "row_kind", "home", maintain_order=True)
+        .agg(*ends)
+        .iter_rows()
+    ):
+        name = "received" if kind == RowKind.RECEIVE else row.rpartition("/")[2]
+        # Nothing else names a device of which nothing but this is known.
+        device = alone[home] if home in alone and names.device_type(home) else ""
+        labels.append(RowLabel(device, name, first, last))
+    return labels
 
 
 def _homes(trace: Trace) -> dict[str, str]:

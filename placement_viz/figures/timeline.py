@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 import plotly.graph_objects as go
 
 from placement_viz.analysis import Analysis
 from placement_viz.figures.axes import (
     dress_figure,
-    frame_figure,
     show_window,
     whole_window,
 )
 from placement_viz.figures.bars import View, add_marks
 from placement_viz.figures.detail import MAX_MARKS
-from placement_viz.figures.looks import LIGHT, Look
 from placement_viz.figures.marks import marks_table
 from placement_viz.figures.rows import place_rows
 from placement_viz.model import RowKind
@@ -25,7 +22,6 @@ from placement_viz.units import format_count, format_us
 __all__ = [
     "timeline_caption",
     "timeline_figure",
-    "timeline_frame",
 ]
 
 
@@ -42,33 +38,8 @@ def timeline_figure(analysis: Analysis, view: View | None = None) -> go.Figure:
     marks = marks_table(run, analysis.colocation, rows, window, view.max_marks)
     figure = go.Figure()
     add_marks(figure, marks, dataclasses.replace(view, window_us=window))
-    dress_figure(figure, [rows], view.look)
+    dress_figure(figure, rows, view.look)
     show_window(figure, window, whole)
-    return figure
-
-
-def timeline_frame(
-    analysis: Analysis, look: Look = LIGHT, collapsed: Collection[str] = ()
-) -> go.Figure:
-    """Return the timeline of ``analysis`` without its ops: what they are drawn into.
-
-    ``meta`` holds what the page needs to draw them: ``whole`` (first and last moment,
-    in microseconds), the heights of the lines of each run in ``sources``, from top to
-    bottom, the devices in ``groups``, the colours, whether the ops are judged, and in
-    ``origin_us`` when the first of them began by the clock. The lines of the devices in
-    ``collapsed`` are drawn as one.
-    """
-    rows = place_rows(analysis.run.trace, collapsed=collapsed)
-    figure = go.Figure()
-    dress_figure(figure, [rows], look)
-    frame_figure(figure, [rows], whole_window(analysis.run.trace.span_us), look)
-    figure.update_layout(
-        meta={
-            **figure.layout.meta,
-            "is_judged": analysis.is_judged,
-            "origin_us": analysis.run.trace.origin_us,
-        }
-    )
     return figure
 
 

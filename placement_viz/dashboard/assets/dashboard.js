@@ -72,20 +72,6 @@
 
   // ---- timeline -----------------------------------------------------------
 
-  // Plotly draws the frame some time after Dash has its figure, and draws it again when
-  // the page changes its width.
-  function whenDrawn(id, act, tries) {
-    const plot = document.querySelector("#" + id + " .js-plotly-plot");
-    if (plot && plot.on && plot._fullLayout) {
-      if (!plot.isWatched) plot.on("plotly_afterplot", () => plot.onFrame());
-      plot.isWatched = true;
-      plot.onFrame = act;
-      act();
-    } else if (tries) {
-      window.setTimeout(() => whenDrawn(id, act, tries - 1), 25);
-    }
-  }
-
   function chooseOp(op) {
     if (same(op, known.op)) return;
     amend({ op, run: known.run });
@@ -109,6 +95,11 @@
     }
   }
 
+  async function selectRow() {
+    const api = await window.dash_ag_grid.getApiAsync("gradient-table");
+    selectNode(api, known.op, 40);
+  }
+
   // ---- page ---------------------------------------------------------------
 
   function scheme() {
@@ -120,6 +111,7 @@
 
   function showScheme() {
     document.body.dataset.agThemeMode = scheme();
+    window.placementTimeline.recolour();
     set("theme", "data", scheme());
   }
 
@@ -132,6 +124,36 @@
     };
     const others = label ? labels.filter((other) => other !== label) : [];
     return others.sort((a, b) => shared(b) - shared(a))[0] || null;
+  }
+
+  // What nobody sees before the timeline is loaded after it.
+  let loading = null;
+
+  function loadLate() {
+    loading = loading || Promise.all([...document.querySelectorAll("meta[name=late-script]")].map(load));
+    return loading;
+  }
+
+  function load({ content }) {
+    const script = document.createElement("script");
+    script.src = content;
+    document.head.append(script);
+    return new Promise((done, fail) => {
+      script.addEventListener("load", done);
+      script.addEventListener("error", fail);
+    });
+  }
+
+  let hasTable = false;
+  let hasComparison = false;
+  let wantedPair = null;
+
+  // The comparison has a place in the page once somebody compares.
+  async function showPair(pair) {
+    wantedPair = pair;
+    if (hasComparison) return set("pair", "data", pair);
+    await loadLate();
+    set("compare-wanted", "data", true);
   }
 
   let isPrepared = false;
@@ -165,14 +187,13 @@
         // uploads.js says how far it is, should it take long.
         document.dispatchEvent(new CustomEvent("placement:opening"));
       }
-      // The colours, the op and the window first: the run's figure is drawn with them.
-      showScheme();
+      // The op and the window first: the run is drawn with them.
       set("op", "data", state.op);
       set("window", "data", state.window);
       set("compare-window", "data", state.compareWindow);
       set("run", "data", state.run);
       set("view", "data", state.view);
-      if (state.view === "compare") set("pair", "data", pair);
+      if (state.view === "compare") showPair(pair);
       setProps("run-picker", { value: state.run });
       setProps("view-picker", { value: state.view });
       setProps("baseline", { value: state.baseline });
@@ -213,34 +234,49 @@
       if (!same(next, now)) setProps("address", { search: format(next) });
     },
 
-    frame(figure, run) {
-      if (!figure || !figure.layout || !figure.layout.meta || !run) return;
+    async frame(run) {
+      if (!run) return;
+      const meta = await window.placementTimeline.askFrame(run);
+      // Another may have been opened since.
+      if (!meta || run !== known.run) return;
       const view = timeline();
       view.onChoose = chooseOp;
-      view.onFold = (devices) => setProps("collapsed", { data: devices });
       view.onWindow = (range) => {
         amend({ window: range, run: known.run });
         set("window", "data", range);
       };
-      whenDrawn("timeline", () => view.frame([run], known.window, known.op), 200);
+      view.frame(meta, [run], known.window, known.op);
+      if (hasTable) {
+        setProps("table-run", { data: run });
+        return;
+      }
+      await view.firstDrawn();
+      await loadLate();
+      set("table-wanted", "data", true);
     },
 
-    frameComparison(figure, pair) {
-      if (!figure || !figure.layout || !figure.layout.meta || !pair) return;
+    compare(place) {
+      if (!place) return;
+      hasComparison = true;
+      set("pair", "data", wantedPair);
+    },
+
+    frameComparison(meta, pair) {
+      if (!meta || !pair) return;
       const view = timeline("compare-timeline");
       view.onWindow = (range) => {
         amend({ compareWindow: range });
         set("compare-window", "data", range);
       };
-      const runs = [pair.baseline, pair.candidate];
-      whenDrawn("compare-timeline", () => view.frame(runs, known["compare-window"]), 200);
+      view.frame(meta, [pair.baseline, pair.candidate], known["compare-window"]);
     },
 
     choose(rows) {
-      const isClosed =
-        window.dash_clientside.callback_context.triggered_id !== "gradient-table";
-      if (isClosed) chooseOp(null);
-      else if (rows && rows.length) chooseOp(Number(rows[0].op));
+      if (rows && rows.length) chooseOp(Number(rows[0].op));
+    },
+
+    closeOp() {
+      chooseOp(null);
     },
 
     showWhole() {
@@ -280,13 +316,17 @@
       setProps("address", { search: format(next) });
     },
 
-    outline(op) {
+    showOp(op) {
       timeline().choose(op);
+      if (hasTable) selectRow();
     },
 
-    async selectRow(op) {
-      const api = await window.dash_ag_grid.getApiAsync("gradient-table");
-      selectNode(api, op, 40);
+    selectRow,
+
+    fillTable(place) {
+      if (!place) return;
+      hasTable = true;
+      setProps("table-run", { data: known.run });
     },
   };
 

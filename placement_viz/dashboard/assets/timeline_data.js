@@ -14,9 +14,26 @@
     return prefix + "_timeline/" + name + "?" + new URLSearchParams(query);
   }
 
+  // What the server's document named as asked first (document.py) is on its way already.
+  function early(name, run) {
+    const link = document.querySelector(`link[data-early="${name}"]`);
+    if (!link || link.dataset.run !== run) return null;
+    link.remove();
+    return fetch(link.href).catch(() => null);
+  }
+
   // Resolves to null when the server has no answer: the page says so elsewhere.
   async function ask(name, query) {
-    const answer = await fetch(address(name, query)).catch(() => null);
+    return read(await fetch(address(name, query)).catch(() => null));
+  }
+
+  // The devices and lines of a run; null when the server does not have it.
+  async function askFrame(run) {
+    const frame = await read(await (early("frame", run) || fetch(address("frame", { run })).catch(() => null)));
+    return frame && !frame.error ? frame : null;
+  }
+
+  async function read(answer) {
     if (!answer) return null;
     const isJson = (answer.headers.get("Content-Type") || "").includes("json");
     return isJson ? answer.json() : null;
@@ -82,6 +99,16 @@
       this.isBusy = false;
     }
 
+    // Begins with all of the run, if that was asked for before.
+    async begin(whole) {
+      const answer = await early("window", this.run);
+      if (!answer || !answer.ok) return;
+      const data = decode(await answer.arrayBuffer());
+      if (this.data) return;
+      Object.assign(this, { data, window: whole.slice() });
+      this.onNews();
+    }
+
     // What the pointer is told about an op; asked once.
     async op(op) {
       if (!this.told.has(op)) this.told.set(op, await ask("op", { run: this.run, op }));
@@ -93,5 +120,5 @@
     }
   }
 
-  window.placementTimeline = { Source };
+  window.placementTimeline = { Source, askFrame };
 })();

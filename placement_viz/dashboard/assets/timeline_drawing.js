@@ -8,6 +8,7 @@
   const LABEL_PX = 28;
   const NARROW_PX = 3;
   const FONT = "11px system-ui, sans-serif";
+  const TITLE_FONT = "13px system-ui, sans-serif";
   const UNITS = [
     [1e6, "s"],
     [1e3, "ms"],
@@ -68,27 +69,42 @@
     return context.createPattern(tile, "repeat");
   }
 
-  // How everything looks, made once for a frame.
-  function makeLook(meta, context) {
+  // How everything looks, made once for a colour scheme: the colours are those of the page.
+  function makeLook({ classes, hatches }, context) {
+    const style = window.getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue("--" + name).trim();
+    const fills = classes.map(colour);
+    const surface = colour("surface");
     context.font = FONT;
     return {
       // How wide a letter is in this browser's font, more or less.
       letter: context.measureText("nesaMulBackprop_1").width / 17,
-      fills: meta.fills,
-      patterns: meta.fills.map((fill, i) =>
-        meta.hatches[i] ? hatch(meta.hatches[i], fill, meta.surface) : fill
-      ),
-      tracer: meta.classes.indexOf("tracer"),
-      last: meta.classes.length,
-      text: meta.text,
-      muted: meta.muted,
-      surface: meta.surface,
-      grid: meta.grid,
+      fills,
+      patterns: fills.map((fill, i) => (hatches[i] ? hatch(hatches[i], fill, surface) : fill)),
+      tracer: classes.indexOf("tracer"),
+      last: classes.length,
+      text: colour("text"),
+      muted: colour("muted"),
+      surface,
+      band: colour("band"),
+      grid: colour("grid"),
       context,
     };
   }
 
-  // Draws a source: `place` turns parts of its window into pixels.
+  // What lies behind the ops of devices, and the names of two runs.
+  function drawBands(look, area, bands, titles) {
+    const { context } = look;
+    context.fillStyle = look.band;
+    bands.forEach(({ top, bottom }) => context.fillRect(area.left, top, area.width, bottom - top));
+    context.fillStyle = look.text;
+    context.font = TITLE_FONT;
+    context.textBaseline = "bottom";
+    titles.forEach(({ text, y }) => context.fillText(text, area.left, y));
+  }
+
+  // Draws a source: `place` turns parts of its window into pixels. A line without a place
+  // in `tops` is left out.
   function drawOps(look, source, place, tops, height) {
     const { context } = look;
     const { op, kind, begin, end, labels } = source.data;
@@ -102,13 +118,14 @@
       const tall = height * (isTracer ? TRACER_SHARE : LINE_SHARE);
       let isSet = false;
       for (let i = 0; i < n; i += 1) {
-        if ((kind[i] & 255) !== turn) continue;
+        const middle = tops[kind[i] >> 8];
+        if ((kind[i] & 255) !== turn || middle === undefined) continue;
         let x0 = place.offset + begin[i] * place.scale;
         let x1 = place.offset + end[i] * place.scale;
         if (x1 < left || x0 > right) continue;
         x0 = Math.max(x0, left);
         x1 = Math.min(x1, right);
-        const y = tops[kind[i] >> 8] - tall / 2;
+        const y = middle - tall / 2;
         const width = x1 - x0;
         if (width < NARROW_PX) {
           if (isSet !== "plain") context.fillStyle = look.fills[turn];
@@ -146,24 +163,35 @@
     context.restore();
   }
 
-  function drawTimes(look, area, window, origin, bands) {
-    const { context } = look;
+  // The round moments of a window: [moment, pixel] each, and how far they are apart.
+  function ticksOf(area, window) {
     const width = window[1] - window[0];
     const step = tickStep(width, area.width);
     const first = Math.ceil(window[0] / step) * step;
+    const n = Math.floor((window[1] - first) / step) + 1;
+    const moments = Array.from({ length: Math.max(n, 0) }, (_, k) => first + k * step);
+    return [moments.map((us) => [us, area.left + ((us - window[0]) / width) * area.width]), step];
+  }
+
+  // Lines behind the ops, in each of the spans from top to bottom.
+  function drawGrid(look, area, window, spans) {
+    look.context.fillStyle = look.grid;
+    ticksOf(area, window)[0].forEach(([, x]) => {
+      spans.forEach(([top, bottom]) => look.context.fillRect(Math.round(x), top, 1, bottom - top));
+    });
+  }
+
+  function drawTimes(look, area, window, origin) {
+    const { context } = look;
+    const [ticks, step] = ticksOf(area, window);
     context.font = FONT;
     context.textBaseline = "top";
     context.textAlign = "center";
-    for (let k = 0; first + k * step <= window[1]; k += 1) {
-      const us = first + k * step;
-      const x = area.left + ((us - window[0]) / width) * area.width;
-      context.fillStyle = look.grid;
-      // Not across what stands between two runs.
-      bands.forEach(([top, bottom]) => context.fillRect(Math.round(x), top, 1, bottom - top));
-      context.fillStyle = look.muted;
+    context.fillStyle = look.muted;
+    ticks.forEach(([us, x]) => {
       const text = origin === null ? formatTime(us, step) : formatClock(us, origin);
       context.fillText(text, x, area.top + area.height + 6);
-    }
+    });
     context.textAlign = "left";
   }
 
@@ -211,7 +239,16 @@
   }
 
   Object.assign(window.placementTimeline, {
-    draw: { arrow: drawArrow, box: drawBox, ops: drawOps, span: drawSpan, times: drawTimes },
+    draw: {
+      LINE_SHARE,
+      arrow: drawArrow,
+      bands: drawBands,
+      box: drawBox,
+      grid: drawGrid,
+      ops: drawOps,
+      span: drawSpan,
+      times: drawTimes,
+    },
     formatClock,
     formatLength,
     formatTime,

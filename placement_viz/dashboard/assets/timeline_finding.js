@@ -6,9 +6,17 @@
 
   const { formatLength } = window.placementTimeline;
   const SMALLEST_US = 2;
+  const REACH_PX = 3.5;
+  const NARROW_PX = 4;
   const TIP_DELAY_MS = 60;
   const NEWS_MS = 2500;
   const LISTED_TYPES = 5;
+
+  // Compares two lists of numbers by the first that differs.
+  function isBefore(some, others) {
+    const at = some.findIndex((value, i) => value !== others[i]);
+    return at >= 0 && some[at] < others[at];
+  }
 
   window.placementTimeline.finding = {
     // ---- choosing ---------------------------------------------------------
@@ -30,36 +38,39 @@
       if (this.sources.length === 2) await this.chooseTwin(index || 0, told);
     },
 
-    // The segment under a point, the misplaced first.
+    // The segment under a point, or close to it where there is none.
     hit(x, y) {
       const { area } = this;
       if (!area || x < area.left || x > area.left + area.width) return null;
-      const last = this.meta.classes.length - 1;
+      const band = this.bandAt(y);
+      const source = band && this.sources[band.run];
+      if (!source || !source.data) return null;
+      const tops = this.tops[band.run];
+      const { op, kind, begin, end } = source.data;
+      const offset = this.x(source.window[0]);
+      const scale = this.x(source.window[1]) - offset;
       let best = null;
-      this.sources.forEach((source, index) => {
-        if (!source.data) return;
-        const near = (top) => Math.abs(top - y) <= this.lineHeight / 2;
-        const line = this.tops[index].findIndex(near);
-        if (line < 0) return;
-        const { op, kind, begin, end } = source.data;
-        const offset = this.x(source.window[0]);
-        const scale = this.x(source.window[1]) - offset;
-        for (let i = 0; i < op.length; i += 1) {
-          if (kind[i] >> 8 !== line) continue;
-          const x0 = offset + begin[i] * scale;
-          const x1 = offset + end[i] * scale;
-          const gap = Math.max(x0 - x, x - Math.max(x1, x0 + 1), 0);
-          if (gap > 2) continue;
-          const rank = gap * 10 - ((kind[i] & 255) === last ? 5 : 0);
-          if (!best || rank < best.rank) {
-            const width = source.window[1] - source.window[0];
-            const from = source.window[0] + begin[i] * width;
-            const to = source.window[0] + end[i] * width;
-            best = { rank, index, line, op: op[i], from, to };
-          }
-        }
-      });
-      return best;
+      for (let i = 0; i < op.length; i += 1) {
+        const line = kind[i] >> 8;
+        if (line < band.first || line > band.last) continue;
+        if (Math.abs(tops[line] - y) > this.lineHeight / 2) continue;
+        const rank = this.rankOf(x, offset + begin[i] * scale, offset + end[i] * scale, kind[i] & 255);
+        if (rank && (!best || isBefore(rank, best.rank))) best = { rank, i, line };
+      }
+      if (!best) return null;
+      const [from, to] = [begin, end].map((edge) => source.window[0] + (edge[best.i] * (source.window[1] - source.window[0])));
+      return { index: band.run, line: best.line, op: op[best.i], from, to };
+    },
+
+    // What decides between segments, smallest first; null for one that is too far away.
+    // A narrow one may be missed by a pixel, for between two wide ones it is hard to hit.
+    rankOf(x, x0, x1, kind) {
+      const gap = Math.max(x0 - x, x - Math.max(x1, x0 + 1), 0);
+      if (gap > REACH_PX) return null;
+      const isNarrow = x1 - x0 < NARROW_PX;
+      const isMisplaced = kind === this.meta.classes.length - 1;
+      const missed = Math.max(gap - (isNarrow ? 1 : 0), 0);
+      return [missed - (isMisplaced ? 0.5 : 0), isNarrow ? 0 : 1, gap, x1 - x0];
     },
 
     async hover(x, y) {
@@ -99,8 +110,7 @@
       const query = {
         from: under.from - air,
         to: under.to + air,
-        first: under.line,
-        last: under.line,
+        lines: under.line,
         hide: this.hidden.join(","),
         whole: 1,
       };
@@ -132,10 +142,6 @@
     },
 
     click(x, y) {
-      if (this.area && x < this.area.left) {
-        this.fold(this.deviceAt(y));
-        return;
-      }
       const under = this.hit(x, y);
       if (!under) return;
       if (under.op < 0) {
@@ -192,31 +198,6 @@
       this.redraw();
     },
 
-    // ---- searching --------------------------------------------------------
-
-    async search(text) {
-      if (!text) {
-        this.found = null;
-        return;
-      }
-      const found = await this.sources[0].ask("search", { for: text });
-      if (!found) return;
-      if (found.error) return this.note(found.error);
-      this.found = { ops: found.ops, total: found.total, at: -1 };
-      if (!found.total) return this.note("nothing found");
-      this.stepFound(1);
-    },
-
-    stepFound(step) {
-      if (!this.found || !this.found.ops.length) return this.note("search with / first");
-      const { ops, total } = this.found;
-      this.found.at = (this.found.at + step + ops.length) % ops.length;
-      const op = ops[this.found.at];
-      this.note(`${this.found.at + 1} of ${total.toLocaleString("en")} found`);
-      this.choose(op, 0);
-      this.onChoose(op, 0);
-    },
-
     // News stays for a while, whatever is drawn meanwhile.
     note(text) {
       this.write(text);
@@ -239,8 +220,7 @@
         const query = {
           from: span.from,
           to: span.to,
-          first: lines[0],
-          last: lines.pop(),
+          lines: lines.join(","),
           hide: this.hidden.join(","),
         };
         const source = this.sources[index];

@@ -16,6 +16,8 @@
     ["i", "arrows from its inputs and to its consumers"],
     ["t", "times from the start of the step, or by the clock"],
     ["c, click on a device", "fold its lines into one, and unfold them"],
+    ["drag a device; on its name Shift and ↑ ↓", "move it up or down"],
+    ["p on the name of a device", "pin it above the others"],
     [", .", "compared runs: the second earlier, later"],
     ["/", "search names and types (a regular expression)"],
     ["n N", "next and previous of what was found"],
@@ -55,6 +57,9 @@
   window.placementTimeline.hands = {
     listen() {
       this.listenToPair();
+      this.listenToHeads();
+      this.listenToMap();
+      this.listenToSearch();
       this.pointers = new Map();
       this.canvas.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
       this.canvas.addEventListener("pointerdown", (e) => this.onDown(e));
@@ -64,26 +69,8 @@
       this.canvas.addEventListener("pointerleave", () => this.leave());
       this.canvas.addEventListener("dblclick", () => this.fit());
       this.graph.addEventListener("keydown", (e) => this.onKey(e));
-      if (this.map) {
-        const follow = (e) => this.onMap(e);
-        this.map.addEventListener("pointerdown", (e) => {
-          this.map.setPointerCapture(e.pointerId);
-          follow(e);
-        });
-        this.map.addEventListener("pointermove", (e) => e.buttons && follow(e));
-      }
-      this.searchBox = this.graph.parentElement.querySelector("input[type=search]");
-      if (this.searchBox) {
-        this.searchBox.addEventListener("keydown", (event) => {
-          if (event.key === "Enter") this.search(this.searchBox.value);
-          if (event.key === "Enter" || event.key === "Escape") this.graph.focus();
-        });
-      }
-      new ResizeObserver(() => {
-        if (!this.look || !this.plot || !this.graph.clientWidth) return;
-        this.measure();
-        this.refresh();
-      }).observe(this.graph);
+      this.graph.addEventListener("scroll", () => this.onScroll());
+      new ResizeObserver(() => this.show()).observe(this.graph);
     },
 
     place(event) {
@@ -169,13 +156,11 @@
       this.redraw();
     },
 
-    onMap(event) {
-      if (!this.whole) return;
-      const box = this.map.getBoundingClientRect();
-      const share = (event.clientX - box.left) / box.width;
-      const middle = this.whole[0] + share * (this.whole[1] - this.whole[0]);
-      const half = (this.window[1] - this.window[0]) / 2;
-      this.moveTo([middle - half, middle + half]);
+    onScroll() {
+      if (!this.area || !this.places.pinnedBottom) return;
+      this.liftPinned();
+      this.liftHeads();
+      this.redraw();
     },
 
     onKey(event) {
@@ -185,12 +170,6 @@
       if (!action) return;
       event.preventDefault();
       action(this);
-    },
-
-    openSearch() {
-      // Selected, so that what is typed takes the place of what was searched before.
-      if (this.searchBox) this.searchBox.select();
-      else this.note("search in the view of one run");
     },
 
     toggleHelp() {

@@ -60,7 +60,7 @@
 
     paintCounter() {
       const { area, counter, look } = this;
-      const room = this.tops[0] && this.tops[0].length ? this.tops[0][0] - this.lineHeight / 2 : 0;
+      const room = this.places.bands[0].top;
       if (!counter || this.sources.length !== 1 || counter.of < 2 || room < LEAST_PX) return;
       const { context } = look;
       const bottom = room - 4;

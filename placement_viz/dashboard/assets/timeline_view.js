@@ -1,28 +1,33 @@
 // A timeline under the hands of a person: one run, or two on the same axis.
 //
-// Plotly draws the frame (devices, bands); its figure says in `meta` where the lines are.
-// The ops are drawn over it on a canvas, at once from what is there, and again when the
-// server has sent what the new window shows.
+// The server says which devices and lines there are (`meta`, see frames.py). The ops are
+// drawn on a canvas, at once from what is there, and again when the server has sent what
+// the new window shows.
 
 (function () {
   "use strict";
 
-  const { Source, draw, finding, hands, layout, makeLook, meters, pair } =
-    window.placementTimeline;
-  const { formatLength } = window.placementTimeline;
+  const { Source, draw, formatLength, makeLook, placeLines } = window.placementTimeline;
+  const { finding, hands, heads, map, meters, pair, rows, search } = window.placementTimeline;
   const SMALLEST_US = 2;
   const REST_MS = 400;
+  const PATIENCE_MS = 3000;
+  const RIGHT_PX = 18;
+  const LIFTED_PX = 4; // air around pinned devices
+  const PINNED_SHARE = 0.6; // of the height: else nothing of the others would be seen
 
   class Timeline {
     constructor(id) {
-      this.id = id;
-      this.graph = this.root.closest(".graph");
+      this.graph = document.getElementById(id);
       this.canvas = this.graph.querySelector("canvas.ops");
       this.map = this.graph.parentElement.querySelector("canvas.map");
+      this.heads = this.graph.querySelector(".heads");
+      this.searchBox = this.graph.parentElement.querySelector("input[type=search]");
       this.cursor = this.graph.querySelector(".cursor");
       this.tip = this.graph.querySelector(".tip");
       this.status = this.graph.parentElement.querySelector(".timeline-status");
       this.voice = this.graph.parentElement.querySelector(".timeline-voice");
+      this.meta = this.area = null;
       this.sources = [];
       this.hidden = [];
       this.window = null;
@@ -30,79 +35,96 @@
       this.links = null;
       this.span = null;
       this.found = null;
-      this.onWindow = this.onChoose = this.onFold = () => {};
-      this.folded = new Set();
+      this.onWindow = this.onChoose = this.onDrawn = () => {};
       this.rendered = this.turn = 0;
       this.listen();
     }
 
-    // Dash may put another element in its place.
-    get root() {
-      return document.getElementById(this.id);
-    }
-
-    get plot() {
-      return this.root.querySelector(".js-plotly-plot");
-    }
-
     // ---- what is shown ----------------------------------------------------
 
-    // Called when Plotly has drawn a frame: another run, or another colour scheme.
-    frame(runs, window, op) {
-      const plot = this.plot;
-      if (!plot || !plot._fullLayout || !plot.layout.meta) return;
-      const meta = plot.layout.meta;
+    // Called with what the server says of the devices: of another run, or of the same one
+    // that has been judged meanwhile.
+    frame(meta, runs, window, op) {
       const isOther = runs.join("\n") !== this.sources.map((s) => s.run).join("\n");
-      // The same run has other colours once it is judged.
       const isNew = isOther || this.meta.is_judged !== meta.is_judged;
       this.meta = meta;
-      this.whole = meta.whole;
+      this.whole = meta.whole_us;
       if (isNew) {
         this.sources = runs.map((run) => new Source(run, () => this.redraw()));
         this.chosen = [];
         this.turn += 1;
-        this.links = this.span = this.found = this.mapData = this.counter = null;
+        this.links = this.span = this.found = this.counter = null;
+        this.sources.forEach((source) => source.begin(this.whole));
         this.drawMap();
       }
       if (isOther || !this.window) this.window = (window || this.whole).slice();
-      this.measure();
       this.look = makeLook(meta, this.canvas.getContext("2d"));
-      this.refresh();
+      this.show();
       if (isNew && Number.isInteger(op)) this.choose(op);
     }
 
+    // Places everything anew; nothing has a place before the page shows it.
+    show() {
+      if (!this.meta || !this.graph.clientWidth) return;
+      const isFirst = !this.area;
+      this.measure();
+      this.refresh();
+      if (isFirst) this.chosen.forEach(({ told, source }) => this.reveal(told, source));
+    }
+
+    // Resolves when something is drawn, or when that takes too long to wait for.
+    firstDrawn() {
+      return new Promise((done) => {
+        this.onDrawn = done;
+        window.setTimeout(done, PATIENCE_MS);
+      });
+    }
+
+    // The page has other colours.
+    recolour() {
+      if (!this.meta) return;
+      this.look = makeLook(this.meta, this.canvas.getContext("2d"));
+      this.redraw();
+    }
+
     measure() {
-      const layout = this.plot._fullLayout;
-      const { xaxis, yaxis } = layout;
-      const box = this.graph.getBoundingClientRect();
-      const place = this.plot.getBoundingClientRect();
-      const dx = place.left - box.left;
-      // The canvas moves with what is scrolled.
-      const dy = place.top - box.top + this.graph.scrollTop;
-      this.area = {
-        left: dx + xaxis._offset,
-        top: dy + yaxis._offset,
-        width: Math.max(xaxis._length, 1),
-        height: yaxis._length,
-      };
-      const at = (y) => dy + yaxis._offset + yaxis.d2p(y);
-      this.lineHeight = Math.abs(yaxis.d2p(1) - yaxis.d2p(0));
-      this.tops = this.meta.sources.map((ys) => ys.map(at));
-      if (this.map) {
-        this.map.style.marginLeft = this.area.left + "px";
-        this.map.style.width = this.area.width + "px";
-      }
+      const width = this.graph.clientWidth;
+      this.places = placeLines(this.meta, this.rows);
+      const { top, bottom, lineHeight, height } = this.places;
+      this.lineHeight = lineHeight;
+      const left = this.headsWidth();
+      this.area = { left, top, width: Math.max(width - left - RIGHT_PX, 1), height: bottom - top };
+      this.map.style.marginLeft = left + "px";
+      this.map.style.width = this.area.width + "px";
       const ratio = window.devicePixelRatio || 1;
-      const size = [this.graph.clientWidth, dy + layout.height];
-      this.canvas.style.width = size[0] + "px";
-      this.canvas.style.height = size[1] + "px";
-      this.canvas.width = Math.round(size[0] * ratio);
-      this.canvas.height = Math.round(size[1] * ratio);
+      this.canvas.style.width = width + "px";
+      this.canvas.style.height = height + "px";
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
       this.canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.liftPinned();
+      this.showHeads();
+    }
+
+    // Pinned devices stay in sight while the others are scrolled, if there is room.
+    liftPinned() {
+      const { bands, pinnedBottom, tops } = this.places;
+      const [first] = bands;
+      const hasRoom = pinnedBottom - first.top < PINNED_SHARE * this.graph.clientHeight;
+      const isPinned = first.isPinned && hasRoom;
+      this.lift = isPinned ? Math.max(this.graph.scrollTop - first.top + LIFTED_PX, 0) : 0;
+      this.tops = tops.map((each) => each.map((y) => (y < pinnedBottom ? y + this.lift : y)));
+    }
+
+    // The device at a height of the canvas, with the lines around it.
+    bandAt(y) {
+      const { bands, pinnedBottom } = this.places;
+      const at = y - this.lift < pinnedBottom && this.lift ? y - this.lift : y;
+      return bands.find(({ top, bottom }) => at >= top && at <= bottom) || null;
     }
 
     refresh() {
-      if (!this.look) return;
+      if (!this.area) return;
       const pixels = Math.round(this.area.width);
       this.sources.forEach((source) => source.want(this.window, pixels, this.hidden));
       this.wantCounter();
@@ -130,23 +152,55 @@
 
     paint() {
       if (!this.look || !this.area) return;
-      const { look, area } = this;
+      const { look, area, places } = this;
+      look.context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+      draw.times(look, area, this.window, this.origin());
+      this.paintCounter();
+      this.paintBands(places.bands.filter((band) => !this.lift || !band.isPinned));
+      if (this.lift) this.paintLifted();
+      this.paintMarks();
+      this.paintMap();
+      this.tell();
+    }
+
+    // Pinned devices, over those that are scrolled.
+    paintLifted() {
+      const { look, graph, places } = this;
       const { context } = look;
-      context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-      const half = this.lineHeight / 2;
-      const bands = this.tops.map((tops) => [Math.min(...tops) - half, Math.max(...tops) + half]);
-      draw.times(look, area, this.window, this.origin(), bands);
+      context.save();
+      context.fillStyle = look.surface;
+      context.fillRect(0, graph.scrollTop, graph.clientWidth, this.pinnedEdge() - graph.scrollTop);
+      context.restore();
+      this.paintBands(places.bands.filter((band) => band.isPinned));
+    }
+
+    // Where what is scrolled comes into sight.
+    pinnedEdge() {
+      return this.lift ? this.places.pinnedBottom + this.lift + LIFTED_PX : this.graph.scrollTop;
+    }
+
+    paintBands(bands) {
+      const { look, area, lift } = this;
+      const isPinned = Boolean(lift) && bands.every((band) => band.isPinned);
+      const raised = (each) => (isPinned ? { ...each, top: each.top + lift, bottom: each.bottom + lift, y: each.y + lift } : each);
+      const titles = this.places.titles.filter((title) => !lift || title.isPinned === isPinned);
+      draw.bands(look, area, bands.map(raised), titles.map(raised));
+      const spans = this.sources.map((_, i) => {
+        const own = bands.filter((band) => band.run === i).map(raised);
+        return [Math.min(...own.map(({ top }) => top)), Math.max(...own.map(({ bottom }) => bottom))];
+      });
+      draw.grid(look, area, this.window, spans.filter(([top, bottom]) => top < bottom));
       this.sources.forEach((source, i) => {
         if (!source.data) return;
         const offset = this.x(source.window[0]);
         const scale = this.x(source.window[1]) - offset;
         const place = { left: area.left, width: area.width, offset, scale };
-        draw.ops(look, source, place, this.tops[i], this.lineHeight);
+        const tops = [];
+        bands.filter((band) => band.run === i).forEach(({ first, last }) => {
+          for (let line = first; line <= last; line += 1) tops[line] = this.tops[i][line];
+        });
+        draw.ops(look, source, place, tops, this.lineHeight);
       });
-      this.paintCounter();
-      this.paintMarks();
-      this.paintMap();
-      this.tell();
     }
 
     paintMarks() {
@@ -160,7 +214,7 @@
         const [a, b] = [this.at(from), this.at(to)];
         draw.arrow(look, isMove ? a.x0 : a.x1, a.y, b.x0, b.y, look.text);
       });
-      this.chosen.forEach((mark) => {
+      this.chosen.filter((mark) => this.isInSight(mark)).forEach((mark) => {
         const { x0, x1, y } = this.at(mark);
         draw.box(look, x0, x1, y, this.lineHeight);
       });
@@ -170,6 +224,11 @@
         draw.span(look, area, x0, x1, this.span.top, this.span.bottom, text);
       }
       context.restore();
+    }
+
+    // Not behind what is pinned.
+    isInSight({ source, told }) {
+      return !this.lift || this.bandOf(source, told.line).isPinned || this.at({ source, told }).y > this.pinnedEdge();
     }
 
     // Where an op is drawn: `mark` is what the server tells of it, and its source.
@@ -185,8 +244,9 @@
       );
       if (!isExact) return;
       this.rendered += 1;
+      this.onDrawn();
       const sum = (key) => this.sources.reduce((n, s) => n + s.data[key], 0);
-      Object.assign(this.root.dataset, {
+      Object.assign(this.graph.dataset, {
         startUs: this.window[0],
         endUs: this.window[1],
         opsShown: sum("shown"),
@@ -216,46 +276,6 @@
       this.status.textContent = text;
       window.clearTimeout(this.resting);
       this.resting = window.setTimeout(() => (this.voice.textContent = text), REST_MS);
-    }
-
-    // ---- the whole run, small ---------------------------------------------
-
-    async drawMap() {
-      if (!this.map || !this.sources.length) return;
-      this.mapData = null;
-      const source = new Source(this.sources[0].run, () => {
-        this.mapData = source;
-        this.paintMap();
-      });
-      source.want(this.whole, 600, []);
-    }
-
-    paintMap() {
-      if (!this.map || !this.mapData || !this.meta) return;
-      const ratio = window.devicePixelRatio || 1;
-      const [width, height] = [this.map.clientWidth, this.map.clientHeight];
-      if (!width) return;
-      this.map.width = Math.round(width * ratio);
-      this.map.height = Math.round(height * ratio);
-      const context = this.map.getContext("2d");
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      const lines = this.meta.sources[0].length;
-      const look = Object.assign({}, this.look, { context, patterns: this.look.fills });
-      const tops = this.meta.sources[0].map((_, i) => ((i + 0.5) / lines) * height);
-      const place = { left: 0, width, offset: 0, scale: width };
-      const flat = Object.assign({}, this.mapData, { data: Object.assign({}, this.mapData.data, { labels: {} }) });
-      draw.ops(look, flat, place, tops, height / lines / 0.8);
-      const all = this.whole[1] - this.whole[0];
-      const x0 = ((this.window[0] - this.whole[0]) / all) * width;
-      const x1 = ((this.window[1] - this.whole[0]) / all) * width;
-      context.fillStyle = this.look.surface;
-      context.globalAlpha = 0.66;
-      context.fillRect(0, 0, x0, height);
-      context.fillRect(x1, 0, width - x1, height);
-      context.globalAlpha = 1;
-      context.strokeStyle = this.look.text;
-      context.lineWidth = 1.5;
-      context.strokeRect(x0 + 0.75, 0.75, Math.max(x1 - x0 - 1.5, 2), height - 1.5);
     }
 
     // ---- moving -----------------------------------------------------------
@@ -297,11 +317,13 @@
 
     // Shows an op, and brings it into the window.
     reveal(told, index) {
+      if (!this.area) return;
       const { graph } = this;
       const y = this.tops[index][told.line];
-      const isHigh = y - this.lineHeight < graph.scrollTop;
+      const isPinned = this.bandOf(index, told.line).isPinned && this.lift > 0;
+      const isHigh = y - this.lineHeight < this.pinnedEdge();
       const isLow = y + this.lineHeight > graph.scrollTop + graph.clientHeight;
-      if (isHigh || isLow) graph.scrollTop = y - graph.clientHeight / 2;
+      if (!isPinned && (isHigh || isLow)) graph.scrollTop = y - graph.clientHeight / 2;
       const from = told.start_us + this.sources[index].shift;
       const to = from + told.duration_us;
       if (from >= this.window[0] && to <= this.window[1]) {
@@ -319,7 +341,7 @@
     }
   }
 
-  Object.assign(Timeline.prototype, finding, hands, layout, meters, pair);
+  Object.assign(Timeline.prototype, finding, hands, heads, map, meters, pair, rows, search);
 
   // One for each place that holds a timeline, made when it is first asked for.
   const made = {};
@@ -327,4 +349,5 @@
     if (!made[id] && document.getElementById(id)) made[id] = new Timeline(id);
     return made[id];
   };
+  window.placementTimeline.recolour = () => Object.values(made).forEach((each) => each.recolour());
 })();
