@@ -435,9 +435,11 @@ def test_link_reproduces_run_op_and_window(page):
 def test_how_many_devices_are_busy_is_drawn_above_the_ops(page):
     """While both compute the line is high, and then it is half as high."""
     page.open("?run=towers-auto")
-    page.until(lambda: page.script(f"return {VIEW}.counter && {VIEW}.counter.of") == 2)
+    page.until(
+        lambda: page.script(f"return {VIEW}.counter && {VIEW}.counter.most") == 2
+    )
 
-    busy = page.script(f"return {VIEW}.counter.busy")
+    busy = page.script(f"return {VIEW}.counter.values")
     assert max(busy) > 1.9
     assert sorted(busy)[len(busy) // 2] == pytest.approx(1, abs=0.1)
     strip = (200, 12, 400, 8)

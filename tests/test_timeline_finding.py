@@ -324,3 +324,39 @@ def test_an_op_between_two_wide_ones_is_reached(hand, by):
     assert found["op"] == 3
     hand.script(f"{VIEW}.click({left + by}, {middle})")
     hand.until_chosen(3)
+
+
+def test_the_critical_path_is_drawn_and_hidden(hand):
+    """Key k draws a line through the ops of the path, and hides it again."""
+    hand.show()
+    path = analyze_run(load_run(TOWERS, cache=False)).step.critical_path.path
+
+    hand.press("k")
+
+    hand.until_text(STATUS, "critical path: what each op of it waited for last")
+    hand.until(lambda: hand.script(f"return {VIEW}.path !== null"))
+    assert hand.script(f"return {VIEW}.path.op") == path["op"].to_list()
+    hand.press("k")
+    hand.until_text(STATUS, "critical path hidden")
+    assert hand.script(f"return {VIEW}.path") is None
+
+
+def test_counters_are_stepped_through(hand):
+    """Key u shows tensors on their way, then what each device holds, then all anew."""
+    hand.show()
+    hand.until(lambda: hand.script(f"return {VIEW}.counter !== null"))
+
+    told = []
+    for _ in range(4):
+        before = hand.script(f"return {VIEW}.counter.label")
+        hand.press("u")
+        hand.until(
+            lambda old=before: hand.script(f"return {VIEW}.counter.label") != old
+        )
+        told.append(hand.script(f"return {VIEW}.counter.told"))
+
+    on_the_way, first, second, busy = told
+    assert on_the_way.startswith("on the way: at most ")
+    assert first == "held by CPU:0: at most 38.7 MiB"
+    assert second == "held by CPU:1: at most 3.1 MiB"
+    assert busy == "busy devices"

@@ -1,4 +1,4 @@
-// How many devices are busy, above the ops, and the time under the pointer. Methods of a
+// What is counted over time, above the ops, and the time under the pointer. Methods of a
 // timeline.
 
 (function () {
@@ -8,6 +8,12 @@
   const HEIGHT_PX = 20;
   const LEAST_PX = 24; // room that a frame must have above its first line
   const STEP_PX = 2;
+
+  function formatBytes(n) {
+    const power = Math.min(Math.floor(Math.log2(Math.max(n, 1)) / 10), 3);
+    const value = n / 2 ** (10 * power);
+    return value.toFixed(power && value < 100 ? 1 : 0) + " " + ["B", "KiB", "MiB", "GiB"][power];
+  }
 
   window.placementTimeline.meters = {
     // Asks for the counter of the window; what is asked meanwhile replaces what was next.
@@ -20,12 +26,40 @@
         const [from, to] = this.counterWanted;
         this.counterWanted = null;
         const px = Math.max(1, Math.round(this.area.width / STEP_PX));
-        const counted = await this.sources[0].ask("busy", { from, to, px });
-        if (!counted || counted.error) break;
-        this.counter = { window: [from, to], of: counted.of, busy: counted.busy };
+        const counter = await this.count({ from, to, px });
+        if (!counter) break;
+        this.counter = Object.assign(counter, { window: [from, to] });
         this.redraw();
       }
       this.isCounting = false;
+    },
+
+    // Counter 0 is how many devices are busy; what is known of the step follows.
+    async count(query) {
+      const [source] = this.sources;
+      if (this.counterNumber) {
+        const counted = await source.ask("counters", query);
+        const others = Array.isArray(counted) ? counted : [];
+        if (this.counterNumber <= others.length) {
+          const { label, unit, most, values } = others[this.counterNumber - 1];
+          const peak = unit === "bytes" ? formatBytes(most) : most;
+          return { label, told: `${label}: at most ${peak}`, most, values };
+        }
+        this.counterNumber = 0;
+      }
+      const counted = await source.ask("busy", query);
+      if (!counted || counted.error) return null;
+      const label = "busy of " + counted.of;
+      // Of a single device the ops themselves tell.
+      const most = counted.of > 1 ? counted.of : 0;
+      return { label, told: "busy devices", most, values: counted.busy };
+    },
+
+    async nextCounter() {
+      if (this.sources.length !== 1) return;
+      this.counterNumber = (this.counterNumber || 0) + 1;
+      await this.wantCounter();
+      if (this.counter) this.note(this.counter.told);
     },
 
     // A line under the pointer through all devices, and the moment that it is at.
@@ -61,11 +95,11 @@
     paintCounter() {
       const { area, counter, look } = this;
       const room = this.places.bands[0].top;
-      if (!counter || this.sources.length !== 1 || counter.of < 2 || room < LEAST_PX) return;
+      if (!counter || this.sources.length !== 1 || !counter.most || room < LEAST_PX) return;
       const { context } = look;
       const bottom = room - 4;
       const left = this.x(counter.window[0]);
-      const step = (this.x(counter.window[1]) - left) / counter.busy.length;
+      const step = (this.x(counter.window[1]) - left) / counter.values.length;
       context.save();
       context.beginPath();
       context.rect(area.left, bottom - HEIGHT_PX, area.width, HEIGHT_PX);
@@ -74,19 +108,19 @@
       context.globalAlpha = 0.45;
       context.beginPath();
       context.moveTo(left, bottom);
-      counter.busy.forEach((n, i) => {
-        const y = bottom - (n / counter.of) * HEIGHT_PX;
+      counter.values.forEach((n, i) => {
+        const y = bottom - (n / counter.most) * HEIGHT_PX;
         context.lineTo(left + i * step, y);
         context.lineTo(left + (i + 1) * step, y);
       });
-      context.lineTo(left + counter.busy.length * step, bottom);
+      context.lineTo(left + counter.values.length * step, bottom);
       context.fill();
       context.restore();
       context.fillStyle = look.muted;
       context.font = "10px system-ui, sans-serif";
       context.textBaseline = "middle";
       context.textAlign = "right";
-      context.fillText("busy of " + counter.of, area.left - 6, bottom - HEIGHT_PX / 2);
+      context.fillText(counter.label, area.left - 6, bottom - HEIGHT_PX / 2);
       context.textAlign = "left";
     },
   };

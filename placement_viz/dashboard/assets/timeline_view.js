@@ -8,7 +8,8 @@
   "use strict";
 
   const { Source, draw, formatLength, makeLook, placeLines } = window.placementTimeline;
-  const { finding, hands, heads, map, meters, pair, rows, search } = window.placementTimeline;
+  const { finding, hands, heads, map, meters } = window.placementTimeline;
+  const { pair, path, rows, search } = window.placementTimeline;
   const SMALLEST_US = 2;
   const REST_MS = 400;
   const PATIENCE_MS = 3000;
@@ -53,7 +54,7 @@
         this.sources = runs.map((run) => new Source(run, () => this.redraw()));
         this.chosen = [];
         this.turn += 1;
-        this.links = this.span = this.found = this.counter = null;
+        this.links = this.span = this.found = this.counter = this.path = null;
         this.sources.forEach((source) => source.begin(this.whole));
         this.drawMap();
       }
@@ -128,6 +129,7 @@
       const pixels = Math.round(this.area.width);
       this.sources.forEach((source) => source.want(this.window, pixels, this.hidden));
       this.wantCounter();
+      this.wantPath();
       this.redraw();
     }
 
@@ -210,6 +212,7 @@
       context.beginPath();
       context.rect(area.left - 3, area.top - 3, area.width + 6, area.height + 6);
       context.clip();
+      this.paintPath();
       (this.links || []).forEach(([from, to, isMove]) => {
         const [a, b] = [this.at(from), this.at(to)];
         draw.arrow(look, isMove ? a.x0 : a.x1, a.y, b.x0, b.y, look.text);
@@ -341,7 +344,7 @@
     }
   }
 
-  Object.assign(Timeline.prototype, finding, hands, heads, map, meters, pair, rows, search);
+  Object.assign(Timeline.prototype, finding, hands, heads, map, meters, pair, path, rows, search);
 
   // One for each place that holds a timeline, made when it is first asked for.
   const made = {};
