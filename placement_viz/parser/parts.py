@@ -40,7 +40,7 @@ _MOST_PARTS = 4
 #: How far to look for the end of an event; one with a long description has some kB.
 _WINDOW_BYTES = 1 << 20
 #: What another process is late, as a share of what it reads.
-_HEAD_START = 0.16
+_HEAD_START = 0.2
 
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[4].split('\\n'); "
