@@ -39,7 +39,7 @@ _LEAST_BYTES = 48 << 20
 _MOST_PARTS = 4
 #: How far to look for the end of an event; one with a long description has some kB.
 _WINDOW_BYTES = 1 << 20
-#: What another process is late, as a share of what it reads.
+#: How much more than its share this process reads, as others begin late.
 _HEAD_START = 0.2
 
 _PROGRAM = (
@@ -171,9 +171,11 @@ def write_part(fold: Fold, end: int | None, output: IO[bytes]) -> None:
 def _ranges(path: pathlib.Path, n_bytes: int, n_parts: int) -> list[tuple[int, int]]:
     """Return where each part begins and ends; what is between them is a comma."""
     starts, stops = [0], []
+    first = n_bytes / n_parts * (1 + _HEAD_START)
+    others = (n_bytes - first) / (n_parts - 1)
     with path.open("rb") as file:
-        for part in range(1, n_parts):
-            position = int(n_bytes * part / n_parts * (1 + _HEAD_START))
+        for part in range(n_parts - 1):
+            position = int(first + part * others)
             file.seek(position)
             between = BOUNDARY.search(file.read(_WINDOW_BYTES))
             if between is None:
