@@ -10,6 +10,7 @@ import polars as pl
 from placement_viz.analysis import Analysis, Comparison, Fix
 from placement_viz.names import short_device
 from placement_viz.reports.times_only import times_sentence
+from placement_viz.reports.words import listed
 from placement_viz.units import format_count, format_us
 
 __all__ = ["comparison_headline", "explain", "fix_sentence", "headline"]
@@ -85,7 +86,7 @@ def headline(analysis: Analysis) -> str:
         )
         if n
     )
-    on = _join(short_device(d, devices) for d in sorted(set(gradients["device"])))
+    on = listed(short_device(d, devices) for d in sorted(set(gradients["device"])))
     ops = format_count(summary.gradient_ops, "gradient op")
     return f"No gradient op is misplaced: {ops} on {on}, {rest}."
 
@@ -196,7 +197,7 @@ def _misplaced_sentence(analysis: Analysis) -> str:
     )
     worst = by_device["device"][0]
     there = gradients.filter(pl.col("device") == worst).height
-    homes = _join(
+    homes = listed(
         short_device(device, devices)
         for device in sorted(set(misplaced["expected_device"]))
     )
@@ -222,8 +223,3 @@ def _misplaced_sentence(analysis: Analysis) -> str:
         f"{format_us(summary.gradient_us)} of gradient time."
         f"{is_harmless if share < _HARMLESS_SHARE else ''}"
     )
-
-
-def _join(words: Any) -> str:
-    *head, last = dict.fromkeys(words)
-    return f"{', '.join(head)} and {last}" if head else last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from placement_viz.analysis.step.devices import StepDevices
 from placement_viz.analysis.step.waits import Reason
 from placement_viz.names import short_device
+from placement_viz.reports.words import listed
 from placement_viz.units import format_count, format_share, format_us
 
 __all__ = ["device_sentences", "second_device_answer"]
@@ -45,7 +46,7 @@ def second_device_answer(found: StepDevices) -> str:
     compute = found.devices.filter("is_compute")
     names = [_short(device, found) for device in compute["device"]]
     if found.unused:
-        idle = _join(_short(device, found) for device in found.unused)
+        idle = listed(_short(device, found) for device in found.unused)
         return f"No op of this step ran on {idle}, which the session had."
     if not names:
         return "Not known: this run names no device."
@@ -57,7 +58,7 @@ def second_device_answer(found: StepDevices) -> str:
     if len(names) == 1:
         return f"There is none: the session had no other device like {names[0]}."
     if not found.is_timed:
-        return f"Ops ran on {_join(names)}; for how long is not recorded."
+        return f"Ops ran on {listed(names)}; for how long is not recorded."
     least = compute.sort("busy_us", maintain_order=True).row(0, named=True)
     answer = "Yes"
     if _together_us(found) < _HARDLY * found.span_us:
@@ -124,7 +125,7 @@ def _about_kernels(found: StepDevices) -> list[str]:
     launches = found.devices.filter(pl.col("times") == "launches")["device"]
     if not len(launches):
         return []
-    which = _join(_short(device, found) for device in launches[:_MOST_DEVICES])
+    which = listed(_short(device, found) for device in launches[:_MOST_DEVICES])
     why = f"{'its' if len(launches) == 1 else 'their'} kernels are not recorded"
     if found.lost_kernels:
         lost = format_count(found.lost_kernels, "kernel")
@@ -183,8 +184,3 @@ def _share(part_us: int, found: StepDevices) -> str:
 
 def _short(device: str, found: StepDevices) -> str:
     return short_device(device, [*found.devices["device"], *(found.unused or ())])
-
-
-def _join(words: Iterable[str]) -> str:
-    *head, last = words
-    return f"{', '.join(head)} and {last}" if head else last

@@ -13,6 +13,7 @@ from placement_viz.analysis.step.tower_exchanges import Exchange
 from placement_viz.analysis.step.towers import Towers
 from placement_viz.model import Trace
 from placement_viz.names import short_device
+from placement_viz.reports.words import listed
 from placement_viz.units import format_bytes, format_count, format_share, format_us
 
 __all__ = ["controller_sentences", "towers_sentences"]
@@ -75,11 +76,7 @@ def _name(scope: str) -> str:
 
 
 def _on(devices: Sequence[str], among: Sequence[str]) -> str:
-    return _join([short_device(device, among) for device in devices]) or _NOT_RECORDED
-
-
-def _join(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+    return listed(short_device(device, among) for device in devices) or _NOT_RECORDED
 
 
 def _of_step(step: int, trace: Trace) -> str:
@@ -88,7 +85,7 @@ def _of_step(step: int, trace: Trace) -> str:
 
 def _whole(towers: Towers) -> str:
     """Return how many towers there are, and how far they ran side by side."""
-    names = _join([_name(scope) for scope in towers.scopes])
+    names = listed(_name(scope) for scope in towers.scopes)
     count = format_count(len(towers.scopes), "tower")
     placed = "all on one device" if towers.is_serial else "not all on one device"
     if towers.together.is_empty():
@@ -213,4 +210,4 @@ def _meanwhile(
         f"({format_share(busy_us, length)})"
         for device, busy_us in busy.select("device", "busy_us").iter_rows()
     ]
-    return f"In these {format_us(length)}, {_join(shares)}."
+    return f"In these {format_us(length)}, {listed(shares)}."
