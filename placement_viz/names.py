@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 
 __all__ = [
+    "COPY_SUFFIX",
     "GRADIENT_SCOPE",
     "canonical_device",
     "copied_from",
@@ -25,7 +26,12 @@ __all__ = [
     "rewritten_from",
     "scopes_of",
     "short_device",
+    "task_of",
 ]
+
+#: What graph partitioning appends to the name of what it copies to another device; the
+#: last of the three is between processes (``core/graph/graph_partition.cc``).
+COPY_SUFFIX = r"(?:(?:/ctrl)?/_|_S)\d+$"
 
 #: The scope that ``tf.gradients`` opens unless it is given another name.
 GRADIENT_SCOPE = re.compile(r"gradients(?:_\d+)?")
@@ -44,7 +50,7 @@ _MOST_SCOPES = 64
 _MOST_DIGITS = 9
 _BOUNDARY = re.compile(r"_grad(?:_\d+)?(?=/|$)")
 _RECV_SUFFIX = re.compile(r"(?:/ctrl)?/_\d+$")
-_ANY_RECV_SUFFIX = re.compile(r"(?:(?:/ctrl)?/_|_S)\d+$")
+_ANY_RECV_SUFFIX = re.compile(COPY_SUFFIX)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -129,6 +135,11 @@ def short_device(device: str, among: Iterable[str] = ()) -> str:
     if len({_task_label(other) for other in (*among, device)}) > 1:
         return f"{_task_label(device)}/{label}"
     return label
+
+
+def task_of(device: str) -> str:
+    """Return the task of a full device: its name up to the type and the number."""
+    return device.partition("/device:")[0]
 
 
 def producer_of(tensor: str, known: Container[str] = ()) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
+    "OWN_SCOPE",
     "SCHEMA_VERSION",
     "SECTION",
     "Allocation",
@@ -27,6 +28,8 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 SECTION = "placement_viz"
+#: Scope of the nodes that ``capture`` adds to replay a function, to hand its inputs in.
+OWN_SCOPE = "placement_viz_inputs/"
 
 
 class GraphNode(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -23,11 +23,9 @@ from placement_viz.capture.function_inputs import (
 )
 from placement_viz.capture.inlining import FlatGraph
 from placement_viz.capture.tracing import TracedStep, session_devices, tracing_options
+from placement_viz.schema import OWN_SCOPE
 
-__all__ = ["OWN_SCOPE", "imported", "replay", "silence"]
-
-#: Scope of the nodes that only hand the copies in.
-OWN_SCOPE = "placement_viz_inputs/"
+__all__ = ["imported", "replay", "silence"]
 
 #: Values are handed over in groups of about this size.
 _GROUP_BYTES = 2**28

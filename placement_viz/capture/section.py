@@ -13,10 +13,9 @@ from placement_viz.capture.gradients import Forward, GradientNotes
 from placement_viz.capture.inlining import FlatGraph
 from placement_viz.capture.machine import described, machine_record
 from placement_viz.capture.program import Program
-from placement_viz.capture.replay import OWN_SCOPE
 from placement_viz.capture.sources import SourceLines
 from placement_viz.capture.tracing import TracedStep, placed_nodes
-from placement_viz.schema import DeviceRecord, GraphNode, RunSection
+from placement_viz.schema import OWN_SCOPE, DeviceRecord, GraphNode, RunSection
 from placement_viz.step_stats import find_allocations, find_copies, tensor_sizes
 from placement_viz.units import format_count
 from placement_viz.version import __version__

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from placement_viz import names
 from placement_viz.analysis.step.flow import Flow
 
 __all__ = ["CLOCKS_SCHEMA", "TAKES_WHAT_COMES_FIRST", "Clocks", "compare_clocks"]
@@ -90,7 +91,7 @@ def compare_clocks(flow: Flow) -> Clocks:
     that are bounded from one side by the least that their own edges need.
     """
     devices = flow.trace.devices if flow.trace.is_placed else ()
-    task_of = {device: device.partition("/device:")[0] for device in devices}
+    task_of = {device: names.task_of(device) for device in devices}
     tasks = tuple(dict.fromkeys(task_of.values()))
     waits = _waits(flow, [tasks.index(task) for task in task_of.values()])
     lower, upper = _bounds(waits, len(tasks))

@@ -44,8 +44,7 @@ CROSSINGS_SCHEMA = pl.Schema(
 )
 
 _TENSOR = ["producer", "slot", "is_control", "destination"]
-# What graph partitioning calls the ops that hold a copy.
-_COPY = r"(?:/_|_S)\d+$"
+# What graph partitioning calls a copy that is taken.
 _COPY_TAKEN = r"^[^^].*(?:/_|_S)\d+(?::\d+)?$"
 
 
@@ -101,7 +100,7 @@ def count_unrecorded(flow: Flow) -> int:
         .with_columns(name=pl.col("text").str.replace(r":\d+$", ""))
         # Nearly all have been copied once, from an op that ran.
         .filter(~pl.col("name").is_in(ran.implode()))
-        .filter(~pl.col("name").str.replace(_COPY, "").is_in(ran.implode()))
+        .filter(~pl.col("name").str.replace(names.COPY_SUFFIX, "").is_in(ran.implode()))
     )
     if copies.is_empty():
         return 0
@@ -149,7 +148,8 @@ def _landings(flow: Flow) -> pl.DataFrame:
     """
     nodes = {} if flow.run.graph is None else flow.run.graph.nodes
     ops = flow.trace.executed.filter(
-        (pl.col("op_type") == "Identity") & pl.col("name").str.contains(_COPY)
+        (pl.col("op_type") == "Identity")
+        & pl.col("name").str.contains(names.COPY_SUFFIX)
     ).select("name", consumer="op")
     every = flow.trace.ops["name"]
     taken = ops.join(flow.edges, on="consumer", how="inner")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from placement_viz.model import Trace
+from placement_viz.names import COPY_SUFFIX
 
 __all__ = ["EDGES_SCHEMA", "find_edges"]
 
@@ -26,9 +27,6 @@ EDGES_SCHEMA = pl.Schema(
 
 # An output's number; a longer one is no number.
 _SLOT = r":(\d{1,9})$"
-# What graph partitioning appends to the name of what it copies; the last is between
-# processes.
-_COPY = r"(?:(?:/ctrl)?/_|_S)\d+$"
 #: A copy of a copy of a copy … is none.
 _MOST_COPIES = 4
 
@@ -82,7 +80,7 @@ def _read_tensors(executed: pl.DataFrame) -> pl.DataFrame:
         tensors = tensors.with_columns(
             name=pl.when(is_known)
             .then("name")
-            .otherwise(pl.col("name").str.replace(_COPY, "")),
+            .otherwise(pl.col("name").str.replace(COPY_SUFFIX, "")),
             is_copy=pl.col("is_copy") | ~is_known,
         )
     return (

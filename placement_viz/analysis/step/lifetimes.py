@@ -7,7 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from placement_viz.analysis.step.flow import Flow
-from placement_viz.names import device_type
+from placement_viz.names import device_type, task_of
 
 __all__ = ["find_lifetimes"]
 
@@ -59,7 +59,7 @@ def find_lifetimes(flow: Flow) -> pl.DataFrame:
 def _memory_of(device: pl.Expr, ran: pl.DataFrame) -> pl.Expr:
     """Return the memory that a device uses: all processors of a task use one."""
     places = {
-        each: each.rpartition("/device:")[0] if device_type(each) == "CPU" else each
+        each: task_of(each) if device_type(each) == "CPU" else each
         for each in ran["device"].unique()
     }
     return device.replace_strict(places, return_dtype=pl.String)

@@ -12,6 +12,7 @@ import rustworkx as rx
 
 from placement_viz.analysis.colocation import Colocation
 from placement_viz.model import RowKind, Run
+from placement_viz.names import COPY_SUFFIX
 
 __all__ = ["UPDATES", "Role", "find_roles"]
 
@@ -41,7 +42,6 @@ _INPUT = (
 #: Op types that change a variable.
 UPDATES = r"^(?:(?:Resource)?(?:Sparse)?Apply[A-Z]|(?:Resource)?Scatter|Assign)"
 _MOVES = r"^(?:_?(?:Host)?(?:Send|Recv)|RecvTensor|Copy(?:Host)?)$"
-_COPY = r"(?:(?:/ctrl)?/_|_S)\d+$"
 _NOTHING = ("_SOURCE", "_SINK")
 
 
@@ -64,7 +64,7 @@ def find_roles(run: Run, colocation: Colocation, edges: pl.DataFrame) -> pl.Seri
     is_update = _is_optimizer(ops, edges, is_gradient)
     name, kind, op_type = pl.col("name"), pl.col("row_kind"), pl.col("op_type")
     nodes = [] if run.graph is None else list(run.graph.nodes)
-    is_copy = name.str.contains(_COPY) & op_type.is_in(["Identity", "Const"])
+    is_copy = name.str.contains(COPY_SUFFIX) & op_type.is_in(["Identity", "Const"])
     moves = kind.is_in([RowKind.MEMCPY, RowKind.RECEIVE]) | op_type.str.contains(_MOVES)
     role = (
         pl.when(moves | (is_copy & ~name.is_in(nodes)))

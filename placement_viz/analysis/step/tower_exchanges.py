@@ -8,7 +8,7 @@ import polars as pl
 
 from placement_viz.analysis.step.flow import Flow
 from placement_viz.analysis.step.roles import Role
-from placement_viz.capture.replay import OWN_SCOPE
+from placement_viz.schema import OWN_SCOPE
 
 __all__ = ["EXCHANGES_SCHEMA", "Exchange", "find_exchanges"]
 

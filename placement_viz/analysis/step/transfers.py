@@ -6,6 +6,7 @@ import dataclasses
 
 import polars as pl
 
+from placement_viz import names
 from placement_viz.analysis.step.avoidable import Avoidable, find_avoidable, places_of
 from placement_viz.analysis.step.copies import find_copies
 from placement_viz.analysis.step.crossings import (
@@ -168,7 +169,7 @@ def _with_times(flow: Flow, sent: pl.DataFrame, copies: pl.DataFrame) -> pl.Data
 
 def _judge_times(timed: pl.DataFrame) -> pl.DataFrame:
     devices = {*timed["source"].unique(), *timed["destination"].unique()}
-    tasks = {device: device.partition("/device:")[0] for device in devices}
+    tasks = {device: names.task_of(device) for device in devices}
     source, destination = (
         pl.col(end).replace_strict(tasks, return_dtype=pl.String)
         for end in ("source", "destination")
