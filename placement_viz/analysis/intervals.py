@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Cover", "cover", "covers_at_once"]
+__all__ = ["Cover", "cover", "covers_at_once", "depths"]
 
 _Moments = npt.NDArray[np.int64]
 
@@ -101,13 +101,23 @@ def cover(start_us: npt.ArrayLike, duration_us: npt.ArrayLike) -> Cover:
 
 def covers_at_once(covers: Iterable[Cover], least: int) -> Cover:
     """Return the moments that are in ``least`` of ``covers`` or in more, at least 1."""
-    covers = list(covers)
-    if not covers:
-        return cover([], [])
+    starts, lengths, n_open = depths(covers)
+    is_in = n_open >= least
+    return cover(starts[is_in], lengths[is_in])
+
+
+def depths(covers: Iterable[Cover]) -> tuple[_Moments, _Moments, _Moments]:
+    """Return how many of ``covers`` are open, from the first begin to the last end.
+
+    Returns:
+        (n,) begins of intervals in order, their lengths, which may be 0, and how many
+        covers hold each; one begins where the one before ends.
+    """
+    # So that there is something to join where there are none.
+    covers = [cover([], []), *covers]
     moments = np.concatenate([*(c.starts for c in covers), *(c.ends for c in covers)])
     steps = np.ones(len(moments), dtype=np.int64)
     steps[len(moments) // 2 :] = -1
     order = np.argsort(moments, kind="stable")
-    moments, depth = moments[order], np.cumsum(steps[order])
-    is_in = depth[:-1] >= least
-    return cover(moments[:-1][is_in], np.diff(moments)[is_in])
+    moments = moments[order]
+    return moments[:-1], np.diff(moments), np.cumsum(steps[order])[:-1]

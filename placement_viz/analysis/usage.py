@@ -10,7 +10,7 @@ import polars as pl
 from placement_viz.analysis.intervals import cover
 from placement_viz.model import RowKind, Trace
 
-__all__ = ["DeviceUsage", "busy_us", "device_usage"]
+__all__ = ["DeviceUsage", "busy_us", "device_usage", "told_once"]
 
 #: All other columns would be copied for nothing.
 _TIMES = ("device", "start_us", "duration_us")
@@ -92,13 +92,23 @@ def device_usage(trace: Trace, gradients: pl.DataFrame) -> tuple[DeviceUsage, ..
     )
 
 
+def told_once(of_all: str = "/stream:all$") -> pl.Expr:
+    """Return which rows hold what a tracer saw of each device once.
+
+    What stands on the row of a stream stands also on that of all streams, if there is
+    one.
+
+    Args:
+        of_all: A regular expression for the labels of rows that hold everything.
+    """
+    is_of_all = pl.col("row").str.contains(of_all)
+    return is_of_all | ~is_of_all.any().over("device")
+
+
 def _ran(trace: Trace) -> pl.DataFrame:
     """Return what ran on the devices of ``trace``, each op or kernel once."""
     kinds = [kind for kind in trace.device_rows if kind != RowKind.MEMCPY]
     ran = trace.ops.select(*_TIMES, "row_kind", "row").filter(
         pl.col("row_kind").is_in(kinds)
     )
-    # What stands on the row of a stream stands also on that of all streams, if there
-    # is one.
-    is_of_all = pl.col("row").str.ends_with("/stream:all")
-    return ran.filter(is_of_all | ~is_of_all.any().over("device"))
+    return ran.filter(told_once())

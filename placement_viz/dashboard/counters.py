@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from placement_viz.analysis.intervals import Cover, cover
+
 __all__ = ["BusyDevices", "HeldBytes", "OpenIntervals"]
 
 _Floats = npt.NDArray[np.float64]
@@ -25,10 +27,7 @@ class BusyDevices:
             ops: ``device``, ``start_us`` and ``duration_us``, in any order.
         """
         self._curves = [
-            _busy_until(
-                part["start_us"].to_numpy().astype(np.float64),
-                part["duration_us"].to_numpy().astype(np.float64),
-            )
+            _busy_until(cover(part["start_us"], part["duration_us"]))
             for part in ops.partition_by("device")
         ]
 
@@ -55,23 +54,18 @@ class BusyDevices:
         return busy * n_parts / (end_us - start_us)
 
 
-def _busy_until(starts: _Floats, lengths: _Floats) -> tuple[_Floats, _Floats]:
+def _busy_until(busy: Cover) -> tuple[_Floats, _Floats]:
     """Return moments in order, and for how long there was an op up to each.
 
     Between two of them the time passes evenly: there is an op all the time, or none.
     """
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], (starts + lengths)[order]
-    reach = np.maximum.accumulate(ends)
-    is_new = np.ones(len(starts), dtype=bool)
-    is_new[1:] = starts[1:] > reach[:-1]
-    begins = np.flatnonzero(is_new)
-    from_us = starts[begins]
-    to_us = reach[np.append(begins[1:], len(starts)) - 1]
-    total = np.cumsum(to_us - from_us)
-    moments = np.column_stack((from_us, to_us)).ravel()
-    busy_us = np.column_stack((total - (to_us - from_us), total)).ravel()
-    return moments, busy_us
+    lengths = busy.ends - busy.starts
+    total = np.cumsum(lengths)
+    moments = np.column_stack((busy.starts, busy.ends)).ravel()
+    busy_us = np.column_stack((total - lengths, total)).ravel()
+    if not len(moments):
+        return np.zeros(1), np.zeros(1)
+    return moments.astype(np.float64), busy_us.astype(np.float64)
 
 
 class OpenIntervals:

@@ -6,6 +6,7 @@ import polars as pl
 
 from placement_viz import names
 from placement_viz.analysis.step.flow import Flow
+from placement_viz.analysis.usage import told_once
 from placement_viz.model import RowKind, Trace
 
 __all__ = ["COPIES_SCHEMA", "find_copies", "homes_of_tracers", "is_copy"]
@@ -37,6 +38,8 @@ COPIES_SCHEMA = pl.Schema(
 
 # What partitioning calls a tensor on its way: the number of the edge and the producer.
 _ON_ITS_WAY = r"edge_\d+_([^\s;]+)"
+# What stands on the row of a stream stands on that of all copies too.
+_ROWS_OF_ALL = "(?:/stream:all|/memcpy)$"
 _KINDS = {
     "HtoD": r"(?i)\bmemcpy ?H(?:to|2)D",
     "DtoH": r"(?i)\bmemcpy ?D(?:to|2)H",
@@ -111,12 +114,8 @@ def _read_copies(trace: Trace) -> pl.DataFrame:
     )
     copies = copies.filter(~pl.col("op_type").str.contains("(?i)memset"))
     is_received = pl.col("row_kind") == RowKind.RECEIVE
-    # What stands on the row of a stream stands on that of all copies too.
-    is_of_all = pl.col("row").str.contains("(?:/stream:all|/memcpy)$")
     homes = homes_of_tracers(trace)
-    return copies.filter(
-        is_received | is_of_all | ~is_of_all.any().over("device")
-    ).select(
+    return copies.filter(is_received | told_once(_ROWS_OF_ALL)).select(
         "op",
         "step",
         "start_us",

@@ -125,12 +125,16 @@ def find_memory(flow: Flow) -> Memory | None:
     }
     # Memory may be held where nothing ran.
     order = dict.fromkeys((*flow.trace.devices, *sorted(by_device)))
-    devices = [device for device in order if device in by_device]
+    curves = _curves(held)
     return Memory(
         known_from=known_from,
         held=held,
-        curves=_curves(held),
-        peaks=tuple(_peak(device, by_device[device]) for device in devices),
+        curves=curves,
+        peaks=tuple(
+            _peak(curves.filter(pl.col("device") == device), by_device[device])
+            for device in order
+            if device in by_device
+        ),
     )
 
 
@@ -166,22 +170,26 @@ def _curves(held: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _peak(device: str, held: pl.DataFrame) -> DevicePeak:
-    at_us, n_bytes = _highest(held)
+def _peak(curve: pl.DataFrame, held: pl.DataFrame) -> DevicePeak:
+    """Return the peak of a device's ``curve``, which is that of what it ``held``."""
+    at_us, n_bytes = _highest(curve)
     alive = held.filter(pl.col("start_us") <= at_us, pl.col("end_us") > at_us)
+    others = held.filter(~pl.col("is_misplaced"))
     return DevicePeak(
-        device=device,
+        device=curve["device"][0],
         at_us=at_us,
         n_bytes=n_bytes,
         misplaced_bytes=int(alive.filter("is_misplaced")["n_bytes"].sum()),
-        without_misplaced_bytes=_highest(held.filter(~pl.col("is_misplaced")))[1],
+        # With none that is misplaced nothing would leave.
+        without_misplaced_bytes=(
+            n_bytes if others.height == held.height else _highest(_curves(others))[1]
+        ),
         alive=alive.sort("n_bytes", "start_us", descending=[True, False]),
     )
 
 
-def _highest(held: pl.DataFrame) -> tuple[int, int]:
+def _highest(curve: pl.DataFrame) -> tuple[int, int]:
     """Return when most is held for the first time, and how much; (0, 0) for nothing."""
-    curve = _curves(held)
     if curve.is_empty():
         return 0, 0
     place = int(np.argmax(curve["n_bytes"].to_numpy()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from placement_viz.analysis.intervals import Cover, cover
+from placement_viz.analysis.intervals import Cover, depths
 
 __all__ = ["OVERLAP_SCHEMA", "STEPS_SCHEMA", "count_at_once", "find_steps"]
 
@@ -69,15 +69,8 @@ def count_at_once(covers: Sequence[Cover], time: Cover) -> pl.DataFrame:
         ``time``.
     """
     n = len(covers)
-    # So that there is something to join where nothing ran.
-    covers = [cover([], []), *covers]
-    moments = np.concatenate([*(c.starts for c in covers), *(c.ends for c in covers)])
-    steps = np.ones(len(moments), dtype=np.int64)
-    steps[len(moments) // 2 :] = -1
-    order = np.argsort(moments, kind="stable")
-    depth = np.cumsum(steps[order])[:-1]
-    lengths = np.diff(moments[order])
-    times = np.bincount(depth, weights=lengths, minlength=n + 1).astype(np.int64)
+    _, lengths, n_busy = depths(covers)
+    times = np.bincount(n_busy, weights=lengths, minlength=n + 1).astype(np.int64)
     times[0] = time.total_us - times[1:].sum()
     return pl.DataFrame({"busy_devices": range(n + 1), "time_us": times}).cast(
         OVERLAP_SCHEMA

@@ -7,6 +7,7 @@ import dataclasses
 import polars as pl
 
 from placement_viz.analysis.step.flow import Flow
+from placement_viz.analysis.usage import told_once
 from placement_viz.model import RowKind
 
 __all__ = ["WORK_SCHEMA", "Work", "find_work"]
@@ -75,7 +76,7 @@ def find_work(flow: Flow) -> Work:
 def _without_placement(flow: Flow) -> Work:
     kinds = [kind for kind in flow.trace.device_rows if kind != RowKind.MEMCPY]
     ran = flow.ops.filter(pl.col("row_kind").is_in(kinds))
-    ran = ran.filter(_is_once())
+    ran = ran.filter(told_once())
     executed = pl.lit(None, dtype=pl.UInt32)
     ran = ran.with_columns(executed=executed).select(WORK_SCHEMA.names())
     is_of_tracer = RowKind.STREAM in kinds
@@ -115,21 +116,11 @@ def _find_kernels(flow: Flow) -> pl.DataFrame:
             )
         )
         .with_columns(device=pl.coalesce("proved", "device"))
-        .filter(_is_once())
+        .filter(told_once())
         .with_columns(device="proved")
         .pipe(_with_launch, flow)
         .select(WORK_SCHEMA.names())
     )
-
-
-def _is_once() -> pl.Expr:
-    """Return which rows hold each kernel of a device once.
-
-    What stands on the row of a stream stands also on that of all streams, if there is
-    one.
-    """
-    is_of_all = pl.col("row").str.ends_with("/stream:all")
-    return is_of_all | ~is_of_all.any().over("device")
 
 
 def _with_launch(kernels: pl.DataFrame, flow: Flow) -> pl.DataFrame:
