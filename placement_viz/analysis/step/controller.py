@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import rustworkx as rx
 
 from placement_viz.analysis.intervals import Cover, cover
 from placement_viz.analysis.step.flow import Flow
 from placement_viz.analysis.step.parallel import IS_PARAMETER
+from placement_viz.analysis.step.reach import link_ops, reached
 from placement_viz.analysis.step.roles import UPDATES, Role
 from placement_viz.model import RowKind
 
@@ -135,17 +135,10 @@ def _controller_ops(flow: Flow) -> pl.Series:
     first = np.union1d(consumer[takes], np.flatnonzero(is_sum))
     acts = is_optimizer | is_sum
     passed_on = acts[producer] & acts[consumer]
-    links = np.stack((producer[passed_on], consumer[passed_on]), axis=1)
-    return pl.Series("op", _reached(ops.height, links, first), dtype=pl.UInt32)
-
-
-def _reached(n_ops: int, links: npt.NDArray[Any], first: npt.NDArray[Any]) -> list[int]:
-    """Return ``first`` and all that ``links`` lead to from there, in order."""
-    graph = rx.PyDiGraph()
-    graph.add_nodes_from(range(n_ops + 1))
-    graph.extend_from_edge_list([(before, after) for before, after in links.tolist()])
-    graph.extend_from_edge_list([(n_ops, op) for op in first.tolist()])
-    return sorted(rx.descendants(graph, n_ops))
+    links = zip(producer[passed_on], consumer[passed_on], strict=True)
+    found = reached(link_ops(ops.height, links), first)
+    found[first] = True
+    return pl.Series("op", np.flatnonzero(found), dtype=pl.UInt32)
 
 
 def _sums_for_variables(flow: Flow) -> npt.NDArray[np.bool_]:

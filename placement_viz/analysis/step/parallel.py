@@ -8,6 +8,7 @@ import polars as pl
 import rustworkx as rx
 
 from placement_viz.analysis.step.flow import Flow
+from placement_viz.analysis.step.reach import link_ops
 from placement_viz.analysis.step.roles import Role
 
 __all__ = ["IS_PARAMETER", "are_parallel"]
@@ -77,9 +78,7 @@ def _leads_one_way(parts: _Numbers, producer: _Numbers, consumer: _Numbers) -> b
     pairs = np.stack((nodes[producer], nodes[consumer]), axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     known, ends = np.unique(pairs.ravel(), return_inverse=True)
-    graph = rx.PyDiGraph()
-    graph.add_nodes_from(known.tolist())
-    graph.extend_from_edge_list(list(zip(ends[::2], ends[1::2], strict=True)))
+    graph = link_ops(len(known), zip(ends[::2], ends[1::2], strict=True))
     places = np.flatnonzero(known < n_parts).tolist()
     reach = {
         place: rx.descendants(graph, place).intersection(places) for place in places

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import rustworkx as rx
 
 from placement_viz.analysis.colocation import Colocation
+from placement_viz.analysis.step.reach import link_ops, reached
 from placement_viz.model import RowKind, Run
 from placement_viz.names import COPY_SUFFIX
 
@@ -85,31 +84,18 @@ def find_roles(run: Run, colocation: Colocation, edges: pl.DataFrame) -> pl.Seri
 
 def _is_optimizer(ops: pl.DataFrame, edges: pl.DataFrame, gradient: _Flags) -> _Flags:
     """Return which ops only serve to change variables."""
-    graph = rx.PyDiGraph()
-    graph.add_nodes_from(range(ops.height))
     pairs = edges.select("producer", "consumer").unique()
-    graph.extend_from_edge_list(list(pairs.iter_rows()))
+    graph = link_ops(ops.height, pairs.iter_rows())
     # An optimiser lets forward ops share constants with gradients.
     is_value = gradient & (ops["op_type"] != "Const").to_numpy()
     updates = ops["op_type"].str.contains(UPDATES).to_numpy()
-    after: _Flags = _reached(graph, np.flatnonzero(is_value)) | updates
+    after: _Flags = reached(graph, np.flatnonzero(is_value)) | updates
     # Turned round, what reaches an op is what the op reaches.
     graph.reverse()
-    before = _reached(graph, np.flatnonzero(gradient)) | gradient
+    before = reached(graph, np.flatnonzero(gradient)) | gradient
     after &= ~before
-    only_for_it: _Flags = _reached(graph, np.flatnonzero(after)) & ~before
+    only_for_it: _Flags = reached(graph, np.flatnonzero(after)) & ~before
     return after | only_for_it
-
-
-def _reached(graph: rx.PyDiGraph, ops: Iterable[int]) -> _Flags:
-    """Return which ops come after one of ``ops``."""
-    found = np.zeros(graph.num_nodes(), dtype=bool)
-    following = {after for op in ops for after in graph.successor_indices(int(op))}
-    source = graph.add_node(None)
-    graph.extend_from_edge_list([(source, op) for op in following])
-    found[list(rx.descendants(graph, source))] = True
-    graph.remove_node(source)
-    return found
 
 
 def _named_by_tracers(found: pl.DataFrame) -> pl.Series:
