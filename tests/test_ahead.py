@@ -5,36 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-import sys
 import time
 
 import pytest
 
 from placement_viz.parser import ahead as module
-from placement_viz.parser import folding, load_named, read_ahead
+from placement_viz.parser import folding, load_named, own_process, read_ahead
 from placement_viz.parser.ahead import Ahead
-from tests.builders import environment, event, timeline
+from tests.builders import environment, timeline
+from tests.many_events import EVENTS, OTHERS, ROWS, told
 
 SECONDS = 30
-ROWS = ("CPU:0", "GPU:0", "GPU:1")
-EVENTS = [
-    event(
-        f"op{i}",
-        op=f"Type{i % 7}",
-        pid=1 + i % 3,
-        tid=i % 4,
-        ts=10_000 - 3 * i,
-        dur=i % 50,
-        inputs=[f"op{i - 1}", f"^op{i // 2}"][: i % 3],
-    )
-    for i in range(400)
-]
-OTHERS = [
-    {"ph": "s", "cat": "DataFlow", "name": "a", "pid": 1, "tid": 0, "ts": 1, "id": 1},
-    {"ph": "C", "name": "bfc", "pid": 9, "ts": 1, "args": {"bfc": 3}},
-    event("late", ts="later"),
-    event("float", ts=1.5, dur=2.5, pid="text"),
-]
 NODES = [{"name": f"node{i}", "op": "NoOp"} for i in range(900)]
 SMALL = timeline(*EVENTS, *OTHERS, rows=ROWS)
 GRAPH = timeline(
@@ -83,13 +64,6 @@ def send(path, data, cuts=(0.1, 0.5, 0.8, 1)):
         reader.reach(end)
         begin = end
     return reader
-
-
-def told(run):
-    """Return all that a run says."""
-    trace = run.trace
-    nodes = run.graph.nodes if run.graph else None
-    return trace.ops.rows(), dict(trace.skipped), trace.notices, trace.origin_us, nodes
 
 
 def read_at_once(path):
@@ -203,7 +177,7 @@ def test_a_process_without_a_server_ends(tmp_path):
     path = tmp_path / "timeline.json"
     path.write_bytes(SMALL)
     process = subprocess.run(
-        [sys.executable, "-c", module._PROGRAM, path, str(len(SMALL)), ""],
+        own_process.command(module._PROGRAM, str(path), str(len(SMALL))),
         input=(1000).to_bytes(8, "little"),
         env=environment(),
         capture_output=True,

@@ -46,6 +46,6 @@ def test_another_process_judges_alike(found):
 def test_without_another_process_this_one_judges(monkeypatch):
     """A process that gives no answer costs time, and no verdict."""
     monkeypatch.setattr(apart, "LARGE_OPS", 0)
-    monkeypatch.setattr(apart, "_PROGRAM", "raise SystemExit(1)")
+    monkeypatch.setattr(apart, "_PROGRAM", "no_such_module:judge")
 
     assert apart.judge_run(load_run(ONE)).is_judged

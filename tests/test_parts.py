@@ -10,26 +10,7 @@ from placement_viz import load_run
 from placement_viz.parser import folding, load_named, parts
 from placement_viz.parser.stream import IrregularError
 from tests.builders import event, timeline
-
-ROWS = ("CPU:0", "GPU:0", "GPU:1")
-EVENTS = [
-    event(
-        f"op{i}",
-        op=f"Type{i % 7}",
-        pid=1 + i % 3,
-        tid=i % 4,
-        ts=10_000 - 3 * i,
-        dur=i % 50,
-        inputs=[f"op{i - 1}", f"^op{i // 2}"][: i % 3],
-    )
-    for i in range(400)
-]
-OTHERS = [
-    {"ph": "s", "cat": "DataFlow", "name": "a", "pid": 1, "tid": 0, "ts": 1, "id": 1},
-    {"ph": "C", "name": "bfc", "pid": 9, "ts": 1, "args": {"bfc": 3}},
-    event("late", ts="later"),
-    event("float", ts=1.5, dur=2.5, pid="text"),
-]
+from tests.many_events import EVENTS, OTHERS, ROWS, told
 
 
 def in_parts(path, n_parts):
@@ -37,13 +18,6 @@ def in_parts(path, n_parts):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folding, "n_parts_for", lambda _: n_parts)
         return load_run(path)
-
-
-def told(run):
-    """Return all that a run says."""
-    trace = run.trace
-    nodes = run.graph.nodes if run.graph else None
-    return trace.ops.rows(), dict(trace.skipped), trace.notices, trace.origin_us, nodes
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 Judging is plain Python and keeps the interpreter lock; a thread that did it for a
 million ops would hold up every window that somebody looks at meanwhile, and what it
-needed would stay with the server. The process is started as a program, not forked: a
-server has threads that would not survive that. Both sides send data that can be nothing
-but data: messages of known types, and tables.
+needed would stay with the server. Both sides send data that can be nothing but data:
+messages of known types, and tables.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import contextlib
 import dataclasses
 import io
 import os
-import subprocess
 import sys
 import threading
 from typing import IO
@@ -25,7 +23,8 @@ from placement_viz.analysis import Analysis, analyze_run
 from placement_viz.analysis.colocation import Colocation
 from placement_viz.analysis.fixes import Fix
 from placement_viz.analysis.usage import DeviceUsage
-from placement_viz.model import Notice, Run
+from placement_viz.model import Notice, Recorded, Run
+from placement_viz.parser import own_process
 from placement_viz.parser.stored import pack_run, unpack_run
 
 __all__ = ["LARGE_OPS", "judge_here", "judge_run"]
@@ -37,11 +36,7 @@ _NICE = 10
 #: How many ops are sent at a time: all of them once more would be the most that the
 #: server ever needs for a run.
 _SLICE = 1 << 15
-
-_PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[1].split('\\n'); "
-    "from placement_viz.analysis.apart import judge_here; judge_here()"
-)
+_PROGRAM = "placement_viz.analysis.apart:judge_here"
 
 
 class _Answer(msgspec.Struct):
@@ -116,7 +111,10 @@ def judge_here() -> None:
 def _judged_apart(run: Run) -> Analysis | None:
     """Return the analysis; None when the process did not give one."""
     # That the process has ended may show only when the pipe to it is closed.
-    with contextlib.suppress(*_UNSENT), _started() as process:
+    with (
+        contextlib.suppress(*_UNSENT),
+        own_process.start(_PROGRAM) as process,
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -128,20 +126,12 @@ def _judged_apart(run: Run) -> Analysis | None:
     return None
 
 
-def _started() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - this very Python, with our own program
-        [sys.executable, "-c", _PROGRAM, "\n".join(sys.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "POLARS_MAX_THREADS": "1"},
-    )
-
-
 def _send_run(run: Run, stream: IO[bytes]) -> None:
     """Send ``run`` for :func:`_received_run`: its ops after all else."""
     ops = run.trace.ops
-    _send(pack_run(_with_ops(run, ops.clear())), stream)
+    # Verdicts do not rest on sizes and memory.
+    trace = dataclasses.replace(run.trace, ops=ops.clear(), recorded=Recorded())
+    _send(pack_run(dataclasses.replace(run, trace=trace)), stream)
     for some in ops.iter_slices(_SLICE):
         _send(_table_bytes(some), stream)
     _send(b"", stream)
@@ -151,11 +141,8 @@ def _send_run(run: Run, stream: IO[bytes]) -> None:
 def _received_run(stream: IO[bytes]) -> Run:
     run = unpack_run(_received(stream), source="")
     tables = map(_table, iter(lambda: _received(stream), b""))
-    return _with_ops(run, pl.concat(tables))
-
-
-def _with_ops(run: Run, ops: pl.DataFrame) -> Run:
-    return dataclasses.replace(run, trace=dataclasses.replace(run.trace, ops=ops))
+    trace = dataclasses.replace(run.trace, ops=pl.concat(tables))
+    return dataclasses.replace(run, trace=trace)
 
 
 def _send(data: bytes, stream: IO[bytes]) -> None:

@@ -15,13 +15,17 @@ import io
 import os
 import pathlib
 import queue
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 
+from placement_viz.parser import own_process
 from placement_viz.parser.events import ChromeTrace, is_json
-from placement_viz.parser.files import LIMIT_BYTES, Content, OnRead, pieces_between
+from placement_viz.parser.files import (
+    LIMIT_BYTES,
+    Content,
+    OnRead,
+    counted,
+    pieces_between,
+)
 from placement_viz.parser.fold import Fold
 from placement_viz.parser.growing import heard, told
 from placement_viz.parser.packing import is_packed
@@ -34,12 +38,7 @@ __all__ = ["Ahead", "Sent", "read_ahead"]
 _LEAST_BYTES = 192 << 20
 #: A file of any other kind shows that sooner.
 _HEAD_BYTES = 1 << 10
-
-_PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[3].split('\\n'); "
-    "from placement_viz.parser.growing import fold_growing; "
-    "fold_growing(*sys.argv[1:3])"
-)
+_PROGRAM = "placement_viz.parser.growing:fold_growing"
 
 
 class Ahead:
@@ -65,13 +64,7 @@ class Ahead:
         self._is_whole = False
         self._telling = threading.Lock()
         self._rest: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        self._process = subprocess.Popen(  # noqa: S603 - this very Python, with our own program
-            [sys.executable, "-c", _PROGRAM, path, str(n_bytes), "\n".join(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "POLARS_MAX_THREADS": "1"},
-        )
+        self._process = own_process.start(_PROGRAM, str(path), str(n_bytes))
         self._thread = threading.Thread(target=self._take_in, daemon=True)
         self._thread.start()
 
@@ -125,7 +118,7 @@ class Ahead:
         fold = Fold()
         pieces = pieces_between(self.path, start, self.n_bytes)
         stream = EventStream(
-            _counted(pieces, lambda n: on_read(int(done + n * share))), start=start
+            counted(pieces, lambda n: on_read(int(done + n * share))), start=start
         )
         try:
             for batch in stream.batches():
@@ -181,14 +174,6 @@ class Sent(Content):
     def of(cls, content: Content, ahead: Ahead) -> Sent:
         """Return ``content``, of which ``ahead`` has read some."""
         return cls(**vars(content), ahead=ahead)
-
-
-def _counted(pieces: Iterator[bytes], on_read: OnRead) -> Iterator[bytes]:
-    n_bytes = 0
-    for piece in pieces:
-        yield piece
-        n_bytes += len(piece)
-        on_read(n_bytes)
 
 
 def read_ahead(path: pathlib.Path, n_bytes: int) -> Ahead | None:

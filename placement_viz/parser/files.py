@@ -8,7 +8,7 @@ import pathlib
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from placement_viz.errors import TraceFormatError
 from placement_viz.model import Notice
@@ -20,6 +20,7 @@ __all__ = [
     "Content",
     "content_of",
     "content_of_file",
+    "counted",
     "natural_order",
     "pieces_between",
 ]
@@ -90,7 +91,9 @@ class Content:
                 and there is nowhere to note that.
         """
         n_bytes = 0
-        for piece in unpacked(self._counted(), source=self.source, notices=notices):
+        for piece in unpacked(
+            counted(self.raw(), self.on_read), source=self.source, notices=notices
+        ):
             n_bytes += len(piece)
             if n_bytes > self.limit_bytes:
                 raise _too_large(self.source, self.limit_bytes)
@@ -148,13 +151,6 @@ class Content:
             )
             for member in sorted(members, key=lambda each: natural_order(each.filename))
         )
-
-    def _counted(self) -> Iterator[bytes]:
-        n_bytes = 0
-        for piece in self.raw():
-            yield piece
-            n_bytes += len(piece)
-            self.on_read(n_bytes)
 
 
 def content_of_file(
@@ -219,6 +215,15 @@ def pieces_between(path: pathlib.Path, start: int, stop: int | None) -> Iterator
                 yield piece
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def counted(pieces: Iterable[bytes], on_read: OnRead) -> Iterator[bytes]:
+    """Yield ``pieces``, and tell after each how many bytes there were so far."""
+    n_bytes = 0
+    for piece in pieces:
+        yield piece
+        n_bytes += len(piece)
+        on_read(n_bytes)
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

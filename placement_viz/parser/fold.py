@@ -120,14 +120,19 @@ class Fold:
                 self._add_label(event)
                 continue
             self.has_pairs |= event.ph in _PAIR
-            if event.ph == "O" and isinstance(event.name, str):
-                self.sizes.add([event.name], [_told(event.args)])
             self._look_for_exchange(event.name)
             self._count(_PHASES.get(event.ph or "", event.cat or "other"), 1)
         self._count(_FLOW, len(events) - len(ops) - len(rest))
+        self._add_snapshots([event for event in rest if event.ph == "O"])
         if ops:
             types = {op.name for op in ops}
             self._add_ops(types, general_columns(ops, self.numbering))
+
+    def _add_snapshots(self, events: list[Event]) -> None:
+        named = [event for event in events if isinstance(event.name, str)]
+        if named:
+            names = [str(event.name) for event in named]
+            self.sizes.add(names, [_told(event.args) for event in named])
 
     def _add_label(self, event: usual.RowLabel | Event) -> None:
         self._count("row label", 1)

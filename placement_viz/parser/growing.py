@@ -25,8 +25,7 @@ from typing import IO
 
 from placement_viz.parser.fold import Fold
 from placement_viz.parser.packing import PIECE_BYTES
-from placement_viz.parser.parts import write_part
-from placement_viz.parser.salvage import BOUNDARY
+from placement_viz.parser.parts import next_boundary, write_part
 from placement_viz.parser.stream import EventStream, IrregularError
 
 __all__ = ["fold_growing", "heard", "told"]
@@ -36,8 +35,6 @@ _NUMBER_BYTES = 8
 _TOGETHER = 8
 #: Less than this is read before somebody else has begun with half of it.
 _LEAST_SHARED_BYTES = 16 << 20
-#: How far to look for the end of an event; one with a long description has some kB.
-_WINDOW_BYTES = 1 << 20
 
 
 def told(n_bytes: int) -> bytes:
@@ -148,14 +145,9 @@ class _Growing:
         if left < _LEAST_SHARED_BYTES:
             _say(self._n_bytes, b"")
             return
-        middle = self.position + left // 2
-        file.seek(middle)
-        between = BOUNDARY.search(file.read(_WINDOW_BYTES))
-        if between is None:
-            raise IrregularError
+        self._stop, others = next_boundary(file, self.position + left // 2)
         file.seek(self.position)
-        self._stop = middle + between.start() + 1
-        _say(middle + between.end(), b"")
+        _say(others, b"")
 
     def _listen(self) -> None:
         # Not by a buffer, whose lock would be held when the interpreter ends.

@@ -4,9 +4,6 @@ Decoding JSON keeps one core busy, and Python has one interpreter lock. A part b
 and ends between two events, so that no event is cut. Only an undamaged file of the
 usual layout is read this way; of anything else :class:`IrregularError` says that one
 process must read the whole.
-
-The processes are started as programs, not forked: a server has threads that would not
-survive that, and a program that imports this package must not run twice.
 """
 
 from __future__ import annotations
@@ -25,13 +22,20 @@ from typing import IO, Any
 import msgspec
 import polars as pl
 
+from placement_viz.parser import own_process
 from placement_viz.parser.events import ChromeTrace
-from placement_viz.parser.files import OnRead, pieces_between
+from placement_viz.parser.files import OnRead, counted, pieces_between
 from placement_viz.parser.fold import Fold
 from placement_viz.parser.salvage import BOUNDARY
 from placement_viz.parser.stream import EventStream, IrregularError
 
-__all__ = ["add_part", "fold_in_parts", "n_parts_for", "write_part"]
+__all__ = [
+    "add_part",
+    "fold_in_parts",
+    "n_parts_for",
+    "next_boundary",
+    "write_part",
+]
 
 #: A smaller file is read before another process has started.
 _LEAST_BYTES = 48 << 20
@@ -41,11 +45,7 @@ _MOST_PARTS = 4
 _WINDOW_BYTES = 1 << 20
 #: How much more than its share this process reads, as others begin late.
 _HEAD_START = 0.2
-
-_PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[4].split('\\n'); "
-    "from placement_viz.parser.parts import fold_part; fold_part(*sys.argv[1:4])"
-)
+_PROGRAM = "placement_viz.parser.parts:fold_part"
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -102,7 +102,8 @@ def fold_in_parts(
         parts = [stack.enter_context(_started(path, *each)) for each in others]
         fold = Fold()
         pieces = pieces_between(path, *first)
-        stream = EventStream(_counted(pieces, n_bytes / first[1], on_read))
+        share = n_bytes / first[1]
+        stream = EventStream(counted(pieces, lambda n: on_read(int(n * share))))
         for batch in stream.batches():
             fold.add(batch)
         if stream.has_damage:
@@ -175,28 +176,35 @@ def _ranges(path: pathlib.Path, n_bytes: int, n_parts: int) -> list[tuple[int, i
     others = (n_bytes - first) / (n_parts - 1)
     with path.open("rb") as file:
         for part in range(n_parts - 1):
-            position = int(first + part * others)
-            file.seek(position)
-            between = BOUNDARY.search(file.read(_WINDOW_BYTES))
-            if between is None:
-                raise IrregularError
-            stops.append(position + between.start() + 1)
-            starts.append(position + between.end())
+            stop, start = next_boundary(file, int(first + part * others))
+            stops.append(stop)
+            starts.append(start)
     return list(zip(starts, [*stops, n_bytes], strict=True))
+
+
+def next_boundary(file: IO[bytes], position: int) -> tuple[int, int]:
+    """Return where an event ends and where the next begins, after ``position``.
+
+    Raises:
+        IrregularError: None does within reach.
+    """
+    file.seek(position)
+    between = BOUNDARY.search(file.read(_WINDOW_BYTES))
+    if between is None:
+        raise IrregularError
+    return position + between.start() + 1, position + between.end()
 
 
 @contextlib.contextmanager
 def _started(path: pathlib.Path, start: int, stop: int) -> Iterator[_Part]:
     """Start a process that folds a part, and end it when it is not needed."""
-    arguments = (str(path), str(start), str(stop), "\n".join(sys.path))
     # A pipe would keep it waiting until this process has read its own part.
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(  # noqa: S603 - this very Python, with our own program
-            [sys.executable, "-c", _PROGRAM, *arguments],
+        process = own_process.start(
+            _PROGRAM,
+            *(str(path), str(start), str(stop)),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "POLARS_MAX_THREADS": "1"},
         )
         try:
             yield _Part(process, output)
@@ -256,11 +264,3 @@ def _packed(table: pl.DataFrame) -> bytes:
 def _renumbered(own: dict[Any, int], things: Sequence[Any]) -> list[int]:
     """Return the own number of each thing, in the order of another's numbers."""
     return [own[thing] for thing in things]
-
-
-def _counted(pieces: Iterator[bytes], share: float, on_read: OnRead) -> Iterator[bytes]:
-    n_bytes = 0
-    for piece in pieces:
-        yield piece
-        n_bytes += len(piece)
-        on_read(int(n_bytes * share))
