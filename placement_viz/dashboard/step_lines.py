@@ -7,6 +7,7 @@ import functools
 import polars as pl
 
 from placement_viz.analysis import Analysis
+from placement_viz.analysis.step.critical_path import WAITS_SCHEMA
 from placement_viz.dashboard.counters import HeldBytes, OpenIntervals
 from placement_viz.names import short_device
 
@@ -40,12 +41,7 @@ class StepLines:
             whether the path comes from another device. Beside those in the window are
             the last before it and the first after it.
         """
-        ops = self._analysis.run.trace.ops.select(
-            "start_us", end_us=pl.col("start_us") + pl.col("duration_us")
-        )
-        path = self._path
-        times = ops.select(pl.all().gather(path["op"]))
-        path = path.with_columns(times, line=lines.gather(path["op"]))
+        path = self._path.with_columns(line=lines.gather(self._path["op"]))
         is_seen = (pl.col("end_us") >= start_us) & (pl.col("start_us") <= end_us)
         beside = is_seen | is_seen.shift(-1) | is_seen.shift(1)
         seen = path.filter(beside.fill_null(value=False))
@@ -58,12 +54,16 @@ class StepLines:
 
     @functools.cached_property
     def _path(self) -> pl.DataFrame:
+        """Return the whole path with the times of the trace, which clocks may doubt."""
         columns = ("op", "step", "is_from_afar")
-        if not self._analysis.is_judged:
-            return pl.DataFrame(
-                schema={"op": pl.UInt32, "step": pl.Int32, "is_from_afar": pl.Boolean}
-            )
-        return self._analysis.step.critical_path.path.select(columns)
+        path = WAITS_SCHEMA.to_frame().select(columns)
+        if self._analysis.is_judged:
+            path = self._analysis.step.critical_path.path.select(columns)
+        # Each move in the timeline asks: only what is on the path is looked up, once.
+        times = self._analysis.run.trace.ops.select("start_us", "duration_us")
+        return path.with_columns(times[path["op"]]).with_columns(
+            end_us=pl.col("start_us") + pl.col("duration_us")
+        )
 
     def counters(
         self, start_us: float, end_us: float, n_parts: int

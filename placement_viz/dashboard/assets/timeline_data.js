@@ -39,6 +39,24 @@
     return isJson ? answer.json() : null;
   }
 
+  // Does what was wanted last. There is never more than one `act` on its way; what is
+  // wanted meanwhile replaces what was to be next. One that gives false ends that.
+  function lastOf(act) {
+    let wanted = null;
+    let isBusy = false;
+    return async (next) => {
+      wanted = next;
+      if (isBusy) return;
+      isBusy = true;
+      while (wanted) {
+        const now = wanted;
+        wanted = null;
+        if ((await act(now)) === false) break;
+      }
+      isBusy = false;
+    };
+  }
+
   // A header in JSON, then op, line and class, begin and end of each segment.
   function decode(buffer) {
     const length = new DataView(buffer).getUint32(0, true);
@@ -56,16 +74,14 @@
     };
   }
 
-  // The ops of one run in the window that was asked for last. There is never more than
-  // one question on its way; what is asked meanwhile replaces what was to be next.
+  // The ops of one run in the window that was asked for last.
   class Source {
     constructor(run, onNews) {
       this.run = run;
       this.onNews = onNews;
       this.data = null;
       this.window = null;
-      this.wanted = null;
-      this.isBusy = false;
+      this.fetchLast = lastOf((wanted) => this.fetch(wanted));
       this.told = new Map();
       // How much later this run is drawn than it ran, for two that are compared.
       this.shift = 0;
@@ -77,26 +93,20 @@
       const key = JSON.stringify(wanted);
       if (key === this.key) return;
       this.key = key;
-      this.wanted = wanted;
-      if (!this.isBusy) this.fetch();
+      this.fetchLast(wanted);
     }
 
-    async fetch() {
-      this.isBusy = true;
-      while (this.wanted) {
-        const { window, pixels, hidden, shift } = this.wanted;
-        this.wanted = null;
-        const query = { run: this.run, from: window[0] - shift, to: window[1] - shift, px: pixels, hide: hidden };
-        const answer = await fetch(address("window", query)).catch(() => null);
-        if (!answer || !answer.ok) {
-          this.key = null;
-          break;
-        }
-        this.data = decode(await answer.arrayBuffer());
-        this.window = window;
-        this.onNews();
+    async fetch({ window, pixels, hidden, shift }) {
+      const query = { run: this.run, from: window[0] - shift, to: window[1] - shift, px: pixels, hide: hidden };
+      const answer = await fetch(address("window", query)).catch(() => null);
+      if (!answer || !answer.ok) {
+        this.key = null;
+        return false;
       }
-      this.isBusy = false;
+      this.data = decode(await answer.arrayBuffer());
+      this.window = window;
+      this.onNews();
+      return true;
     }
 
     // Begins with all of the run, if that was asked for before.
@@ -120,5 +130,5 @@
     }
   }
 
-  window.placementTimeline = { Source, askFrame };
+  window.placementTimeline = { Source, askFrame, lastOf };
 })();

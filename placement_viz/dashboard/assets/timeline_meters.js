@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const { formatClock, formatTime } = window.placementTimeline;
+  const { formatClock, formatTime, lastOf } = window.placementTimeline;
   const HEIGHT_PX = 20;
   const LEAST_PX = 24; // room that a frame must have above its first line
   const STEP_PX = 2;
@@ -16,22 +16,20 @@
   }
 
   window.placementTimeline.meters = {
-    // Asks for the counter of the window; what is asked meanwhile replaces what was next.
+    // Asks for the counter of the window.
     async wantCounter() {
-      const wanted = this.window.slice();
-      this.counterWanted = wanted;
-      if (this.isCounting || this.sources.length !== 1) return;
-      this.isCounting = true;
-      while (this.counterWanted) {
-        const [from, to] = this.counterWanted;
-        this.counterWanted = null;
-        const px = Math.max(1, Math.round(this.area.width / STEP_PX));
-        const counter = await this.count({ from, to, px });
-        if (!counter) break;
-        this.counter = Object.assign(counter, { window: [from, to] });
-        this.redraw();
-      }
-      this.isCounting = false;
+      if (this.sources.length !== 1) return;
+      this.countLast = this.countLast || lastOf((window) => this.fetchCounter(window));
+      await this.countLast(this.window.slice());
+    },
+
+    async fetchCounter([from, to]) {
+      const px = Math.max(1, Math.round(this.area.width / STEP_PX));
+      const counter = await this.count({ from, to, px });
+      if (!counter) return false;
+      this.counter = Object.assign(counter, { window: [from, to] });
+      this.redraw();
+      return true;
     },
 
     // Counter 0 is how many devices are busy; what is known of the step follows.

@@ -3,6 +3,7 @@
 (function () {
   "use strict";
 
+  const { lastOf } = window.placementTimeline;
   const WIDE_PX = 2.5;
   const DASH = [5, 3]; // for what came from another device
 
@@ -19,24 +20,23 @@
       );
     },
 
-    // Asks for the path in the window; what is asked meanwhile replaces what was next.
-    async wantPath() {
+    // Asks for the path in the window.
+    wantPath() {
       if (!this.isPathShown || this.sources.length !== 1) return;
-      this.pathWanted = this.window.slice();
-      if (this.isPathAsked) return;
-      this.isPathAsked = true;
-      while (this.pathWanted) {
-        const [from, to] = this.pathWanted;
-        this.pathWanted = null;
-        const source = this.sources[0];
-        const path = await source.ask("path", { from, to });
-        if (!path || path.error) break;
-        if (source !== this.sources[0]) continue;
+      this.askPath = this.askPath || lastOf((window) => this.fetchPath(window));
+      this.askPath(this.window.slice());
+    },
+
+    async fetchPath([from, to]) {
+      const [source] = this.sources;
+      const path = await source.ask("path", { from, to });
+      if (!path || path.error) return false;
+      // Another run may be shown meanwhile.
+      if (source === this.sources[0] && this.isPathShown) {
         this.path = path;
-        this.graph.dataset.path = path.op.length;
         this.redraw();
       }
-      this.isPathAsked = false;
+      return true;
     },
 
     paintPath() {
